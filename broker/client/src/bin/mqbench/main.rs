@@ -1,0 +1,2 @@
+//! Load generator for any RocketMQ 4.9-compatible broker.
+fn main() {}

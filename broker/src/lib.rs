@@ -1,0 +1,1 @@
+//! Tandem broker and name server.

@@ -1,0 +1,2 @@
+//! The `broker` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What the whole-system suites share: processes, clusters, foreign clients.
