@@ -1,0 +1,4 @@
+//! Foreign clients, tools and servers against ours.
+
+#[path = "peers.rs"]
+mod peers;
