@@ -1,1 +1,3 @@
-//! Tandem broker and name server.
+//! Tandem's server: a RocketMQ 4.9-compatible broker and name server.
+
+pub mod config;
