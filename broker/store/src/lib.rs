@@ -1,1 +1,20 @@
-//! The store: files of RocketMQ 4.9, written through memory mappings.
+//! The store: files of RocketMQ 4.9, written through memory mappings. Records go to the commit log
+//! (`commit_log`), one row of files for all topics; the dispatcher then enters them into the
+//! ConsumeQueue of their queue and into the index. [`Store`] is the door. The store knows no topic
+//! policy, no consumer group and no socket.
+
+pub mod config;
+pub mod durable;
+pub mod env;
+mod error;
+mod frontier;
+pub mod mapped_file;
+mod queue;
+pub mod segments;
+mod store;
+
+pub use config::StoreConfig;
+pub use env::Env;
+pub use error::{AppendError, NotWritable, StoreError};
+pub use queue::Queue;
+pub use store::Store;
