@@ -1,3 +1,5 @@
 //! Tandem's server: a RocketMQ 4.9-compatible broker and name server.
 
+pub mod cli;
 pub mod config;
+pub mod logging;
