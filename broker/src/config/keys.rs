@@ -24,6 +24,7 @@ impl Setting {
     pub fn text(&self) -> String {
         match &self.value {
             Value::String(text) => text.clone(),
+            Value::Null => String::new(),
             other => other.to_string(),
         }
     }

@@ -25,6 +25,7 @@ impl Room {
 pub fn rooms() -> Vec<Room> {
     vec![
         Room::new::<super::BrokerConfig>("Broker", include_str!("broker.rs")),
+        Room::new::<broker_store::StoreConfig>("Store", include_str!("../../store/src/config.rs")),
         Room::new::<super::NameServerConfig>("Name server", include_str!("name_server.rs")),
     ]
 }
@@ -96,6 +97,16 @@ fn camel_case(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_committed_page_is_the_one_the_code_makes() {
+        let committed = include_str!("../../../docs/config.md");
+        assert_eq!(
+            committed,
+            page(&rooms()),
+            "docs/config.md is stale: cargo run -p broker -- config --reference > docs/config.md"
+        );
+    }
 
     #[test]
     fn every_key_of_every_room_has_a_meaning() {
