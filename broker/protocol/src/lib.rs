@@ -1,9 +1,15 @@
 //! RocketMQ 4.9 remoting protocol and message formats: bytes to types and back.
 
+pub mod code;
+pub mod frame;
+pub mod header;
+pub mod limits;
 pub mod message_id;
 pub mod name;
 pub mod perm;
 pub mod properties;
 pub mod record;
+pub mod request;
 pub mod sys_flag;
 pub mod tags;
+pub mod version;
