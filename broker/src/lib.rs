@@ -3,3 +3,6 @@
 pub mod cli;
 pub mod config;
 pub mod logging;
+pub mod net;
+pub mod pool;
+pub mod stats;
