@@ -1,8 +1,10 @@
 //! Tandem's server: a RocketMQ 4.9-compatible broker and name server.
 
+pub mod admin_http;
 pub mod cli;
 pub mod config;
 pub mod logging;
+pub mod metrics;
 pub mod net;
 pub mod pool;
 pub mod stats;
