@@ -5,7 +5,13 @@
 //! Further fields that newer clients add to any request (`bname`, `ns`, `nsd`, `oway`, `lo`,
 //! `ReqT`) are skipped when read.
 
+pub mod admin;
 pub mod client;
+pub mod group;
+pub mod name_server;
 pub mod offset;
 pub mod pull;
+pub mod query;
 pub mod send;
+pub mod topic;
+pub mod transaction;

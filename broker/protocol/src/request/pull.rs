@@ -30,10 +30,10 @@ wire_header! {
         pub max_msg_nums: i32 => "maxMsgNums",
         /// Bits of this module.
         pub sys_flag: i32 => "sysFlag",
-        /// Progress of the group, with [`COMMIT_OFFSET`].
-        pub commit_offset: i64 => "commitOffset",
+        /// Progress of the group, with [`COMMIT_OFFSET`]; otherwise anything.
+        pub commit_offset: i64 => "commitOffset" or 0,
         /// How long to hold the request, ms, with [`SUSPEND`].
-        pub suspend_timeout_millis: i64 => "suspendTimeoutMillis",
+        pub suspend_timeout_millis: i64 => "suspendTimeoutMillis" or 0,
         /// Filter expression, with [`SUBSCRIPTION`].
         pub subscription: Option<Cow<'a, str>> => "subscription",
         /// Version of the subscription, ms since 1970.

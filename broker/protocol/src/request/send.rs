@@ -13,9 +13,9 @@ wire_header! {
         /// Topic to send to.
         pub topic: Cow<'a, str> => "topic" / "b",
         /// Topic whose settings a topic made on this send inherits.
-        pub default_topic: Cow<'a, str> => "defaultTopic" / "c",
+        pub default_topic: Cow<'a, str> => "defaultTopic" / "c" or Cow::Borrowed(""),
         /// Queues that a topic made on this send gets.
-        pub default_topic_queue_nums: i32 => "defaultTopicQueueNums" / "d",
+        pub default_topic_queue_nums: i32 => "defaultTopicQueueNums" / "d" or 0,
         /// Queue to send to; below 0 the broker chooses.
         pub queue_id: i32 => "queueId" / "e",
         /// Bits of [`crate::sys_flag`].
