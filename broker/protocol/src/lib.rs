@@ -3,6 +3,7 @@
 pub mod code;
 pub mod frame;
 pub mod header;
+pub mod json;
 pub mod limits;
 pub mod message_id;
 pub mod name;

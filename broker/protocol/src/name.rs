@@ -6,10 +6,10 @@
 
 use thiserror::Error;
 
-/// Longest topic, in characters (all of them ASCII).
-pub const TOPIC_LEN_MAX: usize = 127;
-/// Longest group, in characters: its retry topic must itself be a legal topic.
-pub const GROUP_LEN_MAX: usize = TOPIC_LEN_MAX - RETRY_PREFIX.len();
+use crate::limits::{GROUP_LEN_MAX, TOPIC_LEN_MAX};
+
+const _: () = assert!(RETRY_PREFIX.len() + GROUP_LEN_MAX == TOPIC_LEN_MAX);
+
 /// Starts the name of a group's retry topic.
 pub const RETRY_PREFIX: &str = "%RETRY%";
 /// Starts the name of a group's dead-letter topic.

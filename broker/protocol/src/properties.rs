@@ -10,7 +10,10 @@ pub const PROPERTY_SEPARATOR: u8 = 0x02;
 
 /// Names that the protocol gives a meaning to.
 pub mod name {
-    #![allow(missing_docs, reason = "each is the wire string in capitals; the protocol names them")]
+    #![expect(
+        missing_docs,
+        reason = "each is the wire string in capitals; the protocol names them"
+    )]
     pub const KEYS: &str = "KEYS";
     pub const TAGS: &str = "TAGS";
     pub const WAIT_STORE_MSG_OK: &str = "WAIT";

@@ -17,6 +17,8 @@ pub use view::{Peek, RecordView, peek};
 
 use thiserror::Error;
 
+use crate::limits::{PROPERTIES_LEN_MAX, TOPIC_LEN_MAX};
+
 /// Magic of the records that 4.9 writes: one byte of topic length.
 pub const MAGIC_V1: i32 = 0xDAA3_20A7_u32 as i32;
 /// Magic of the records that 5.x writes for long topics: two bytes of topic length. Read, never
@@ -26,10 +28,6 @@ pub const MAGIC_V2: i32 = 0xDAA3_20AB_u32 as i32;
 pub const MAGIC_BLANK: i32 = 0xCBD4_3194_u32 as i32;
 /// Bytes of the mark that fills the end of a CommitLog file: size and magic.
 pub const BLANK_LEN: usize = 8;
-/// Longest topic that a version 1 record can hold, in bytes.
-pub const TOPIC_LEN_MAX: usize = 127;
-/// Longest property string that a record can hold, in bytes.
-pub const PROPERTIES_LEN_MAX: usize = 32_767;
 
 /// Why bytes are not a record, or a message can't become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

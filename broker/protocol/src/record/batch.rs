@@ -1,7 +1,7 @@
 //! The body of a batch request: small messages one behind the other, each to become a record.
 
-use super::{PROPERTIES_LEN_MAX, RecordError, view::Reader};
-use crate::properties::Properties;
+use super::{RecordError, view::Reader};
+use crate::{limits::PROPERTIES_LEN_MAX, properties::Properties};
 
 /// Bytes of one message before and between its body and properties.
 const OVERHEAD: usize = 4 + 4 + 4 + 4 + 4 + 2;

@@ -2,8 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{BLANK_LEN, MAGIC_BLANK, MAGIC_V1, PROPERTIES_LEN_MAX, RecordError, TOPIC_LEN_MAX};
-use crate::sys_flag;
+use super::{BLANK_LEN, MAGIC_BLANK, MAGIC_V1, RecordError};
+use crate::{
+    limits::{PROPERTIES_LEN_MAX, TOPIC_LEN_MAX},
+    sys_flag,
+};
 
 /// Where a record keeps its queue offset (8 bytes).
 pub const QUEUE_OFFSET_AT: usize = 20;
