@@ -6,6 +6,7 @@
 
 mod broker;
 mod keys;
+mod live;
 mod load;
 mod name_server;
 mod properties;
@@ -14,6 +15,7 @@ mod yaml;
 
 pub use broker::{BrokerConfig, BrokerRole};
 pub use keys::{Setting, Table, TableError};
+pub use live::Live;
 pub use load::{Config, ConfigError, Flags, Origin, Source, load};
 pub use name_server::NameServerConfig;
 pub use properties::{parse_properties, write_properties};
