@@ -6,5 +6,7 @@ pub mod config;
 pub mod logging;
 pub mod metrics;
 pub mod net;
+pub mod offsets;
 pub mod pool;
+pub mod state_file;
 pub mod stats;
