@@ -8,5 +8,6 @@ pub mod metrics;
 pub mod net;
 pub mod offsets;
 pub mod pool;
+pub mod schedule;
 pub mod state_file;
 pub mod stats;
