@@ -1,5 +1,6 @@
 //! RocketMQ 4.9 remoting protocol and message formats: bytes to types and back.
 
+pub mod body;
 pub mod code;
 pub mod frame;
 pub mod header;
