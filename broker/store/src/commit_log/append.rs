@@ -5,7 +5,8 @@
 
 use std::sync::atomic::Ordering;
 
-use broker_protocol::record::{self, BLANK_LEN, PROPERTIES_LEN_MAX, RecordParts, TOPIC_LEN_MAX};
+use broker_protocol::limits::{PROPERTIES_LEN_MAX, TOPIC_LEN_MAX};
+use broker_protocol::record::{self, BLANK_LEN, RecordParts};
 
 use super::{Appended, CommitLog, NewRecord, Put};
 use crate::error::AppendError;
