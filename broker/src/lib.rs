@@ -2,12 +2,15 @@
 
 pub mod admin_http;
 pub mod cli;
+pub mod clients;
 pub mod config;
+pub mod groups;
 pub mod logging;
 pub mod metrics;
 pub mod net;
 pub mod offsets;
 pub mod pool;
+pub mod queue_locks;
 pub mod schedule;
 pub mod state_file;
 pub mod stats;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ahash::RandomState;
+use broker_protocol::body::ConsumerOffsetTable;
 use parking_lot::{Mutex, RwLock};
-use serde::{Deserialize, Serialize};
 
 use crate::state_file::{StateFile, StateFileError};
 
@@ -42,15 +42,6 @@ struct GroupProgress {
 /// Next offset to read, by queue id.
 type Queues = BTreeMap<i32, i64>;
 
-/// The shape of `consumerOffset.json` and of the answer to GET_ALL_CONSUMER_OFFSET (43). What 5.x
-/// adds is read over.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OffsetTable {
-    /// `topic@group` to queue id to next offset.
-    pub offset_table: BTreeMap<String, Queues>,
-}
-
 /// Why a commit was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
@@ -75,7 +66,7 @@ impl ConsumerOffsets {
     /// When neither the file nor its backup can be read: starting with no progress would make every
     /// group read its queues again.
     pub fn load(file: StateFile) -> Result<ConsumerOffsets, StateFileError> {
-        let stored: OffsetTable = file.load()?.unwrap_or_default();
+        let stored: ConsumerOffsetTable = file.load()?.unwrap_or_default();
         let offsets = ConsumerOffsets {
             groups: RwLock::default(),
             pairs: AtomicUsize::new(0),
@@ -87,7 +78,7 @@ impl ConsumerOffsets {
         Ok(offsets)
     }
 
-    fn fill(&self, table: OffsetTable) {
+    fn fill(&self, table: ConsumerOffsetTable) {
         for (key, queues) in table.offset_table {
             let Some((topic, group)) = key.split_once(TOPIC_GROUP_SEPARATOR) else {
                 tracing::warn!(key, "progress without a group in its key is not taken over");
@@ -218,7 +209,7 @@ impl ConsumerOffsets {
 
     /// The whole table as the file holds it.
     #[must_use]
-    pub fn snapshot(&self) -> OffsetTable {
+    pub fn snapshot(&self) -> ConsumerOffsetTable {
         let groups: Vec<(Arc<str>, Arc<GroupProgress>)> =
             self.groups.read().iter().map(|(name, p)| (name.clone(), p.clone())).collect();
         let mut offset_table = BTreeMap::new();
@@ -228,7 +219,7 @@ impl ConsumerOffsets {
                 offset_table.insert(key, queues.clone());
             }
         }
-        OffsetTable { offset_table }
+        ConsumerOffsetTable { offset_table }
     }
 
     /// Writes the table to its file if anything has changed since the last time.

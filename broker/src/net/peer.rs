@@ -222,6 +222,26 @@ impl Peer {
     }
 }
 
+/// A peer without a socket, for tests of what is sent to one.
+#[cfg(test)]
+impl Peer {
+    pub(crate) fn detached() -> std::sync::Arc<Peer> {
+        std::sync::Arc::new(Peer::new(([127, 0, 0, 1], 1).into()))
+    }
+
+    /// The frames that were sent to it since the last call, each whole.
+    pub(crate) fn take_sent(&self) -> Vec<Vec<u8>> {
+        let frames = std::mem::take(&mut self.waiting.lock().frames);
+        let whole = |frame: OutFrame| {
+            frame.body.iter().fold(frame.head, |mut bytes, part| {
+                bytes.extend_from_slice(part);
+                bytes
+            })
+        };
+        frames.into_iter().map(whole).collect()
+    }
+}
+
 /// Takes a call's entry out of the table when the caller is done with it.
 struct CallEntry<'p> {
     peer: &'p Peer,

@@ -46,7 +46,7 @@ fn what_no_file_could_hold_is_refused() {
     assert_eq!(offsets.commit("g@h", "t", 0, 1), Err(CommitError::Name));
     assert_eq!(offsets.commit("g", "t@u", 0, 1), Err(CommitError::Name));
     assert_eq!(offsets.commit("g", "", 0, 1), Err(CommitError::Name));
-    assert_eq!(offsets.snapshot(), OffsetTable::default());
+    assert_eq!(offsets.snapshot(), ConsumerOffsetTable::default());
 }
 
 #[test]
