@@ -14,3 +14,4 @@ pub mod queue_locks;
 pub mod schedule;
 pub mod state_file;
 pub mod stats;
+pub mod topics;

@@ -2,6 +2,7 @@
 //! and leave when idle. A full queue refuses at once.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use broker_protocol::code::response;
 use broker_protocol::frame::Frame;
 use parking_lot::{Condvar, Mutex};
 
-use crate::net::{Answer, OwnedFrame, Reply};
+use crate::net::{Answer, Later, OwnedFrame, Reply};
 
 /// The remark that clients of RocketMQ know for a full queue.
 pub const OVERLOAD_REMARK: &str = "[OVERLOAD]system busy, start flow control for a while";
@@ -28,6 +29,12 @@ pub struct PoolFull;
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("name", &self.shared.name).finish_non_exhaustive()
+    }
 }
 
 struct Shared {
@@ -93,16 +100,32 @@ impl Pool {
         reply: &mut Reply<'_>,
         handler: impl FnOnce(&mut OwnedFrame) -> Answer + Send + 'static,
     ) {
+        self.serve(request, reply, |request, later| later.answer(handler(request)));
+    }
+
+    /// Serves a request on the pool as [`Pool::answer`] does, for a handler that answers by itself.
+    pub fn serve(
+        &self,
+        request: &Frame<'_>,
+        reply: &mut Reply<'_>,
+        handler: impl FnOnce(&mut OwnedFrame, Later) + Send + 'static,
+    ) {
         let mut request = OwnedFrame::copy(request);
-        let later = reply.later();
-        // The answer travels in a cell, so that a refused job can still be answered.
+        self.run_or_refuse(reply.later(), move |later| handler(&mut request, later));
+    }
+
+    /// Runs `job` with the duty to answer; a full queue answers SYSTEM_BUSY at once.
+    pub fn run_or_refuse(&self, later: Later, job: impl FnOnce(Later) + Send + 'static) {
+        // The duty travels in a cell, so that it can be taken back out of a job that is refused.
         let cell = Arc::new(Mutex::new(Some(later)));
         let job_cell = Arc::clone(&cell);
-        let job = move || {
-            let Some(later) = job_cell.lock().take() else { return };
-            later.answer(handler(&mut request));
-        };
-        if self.run(job).is_err()
+        let refused = self.run(move || {
+            let later = job_cell.lock().take();
+            if let Some(later) = later {
+                job(later);
+            }
+        });
+        if refused.is_err()
             && let Some(later) = cell.lock().take()
         {
             later.error(response::SYSTEM_BUSY, OVERLOAD_REMARK);
