@@ -9,7 +9,6 @@ mod boot;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::RandomState;
 use arc_swap::{ArcSwap, Guard};

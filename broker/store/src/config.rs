@@ -1,7 +1,9 @@
 //! The store's settings: RocketMQ's keys and defaults (4.9.3), only those that code reads. Checked
 //! once when the store opens.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -181,5 +183,58 @@ impl StoreConfig {
             }
         }
         Ok(())
+    }
+
+    /// Changes one of the settings that may change while the store runs, by RocketMQ's key. False if
+    /// it isn't one of them.
+    pub(crate) fn set_at_run_time(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        fn parse<T: FromStr>(key: &str, value: &str) -> Result<T, String>
+        where
+            T::Err: Display,
+        {
+            value.trim().parse().map_err(|error| format!("{key}={value}: {error}"))
+        }
+        match key {
+            "flushIntervalCommitLog" => self.flush_interval_commit_log = parse(key, value)?,
+            "flushIntervalConsumeQueue" => self.flush_interval_consume_queue = parse(key, value)?,
+            "syncFlushTimeout" => self.sync_flush_timeout = parse(key, value)?,
+            "maxMessageSize" => self.max_message_size = parse(key, value)?,
+            "deleteWhen" => self.delete_when = value.trim().to_owned(),
+            "fileReservedTime" => self.file_reserved_time = parse(key, value)?,
+            "diskMaxUsedSpaceRatio" => self.disk_max_used_space_ratio = parse(key, value)?,
+            "diskSpaceCleanForciblyRatio" => {
+                self.disk_space_clean_forcibly_ratio = parse(key, value)?;
+            }
+            "diskSpaceWarningLevelRatio" => {
+                self.disk_space_warning_level_ratio = parse(key, value)?;
+            }
+            "cleanFileForciblyEnable" => self.clean_file_forcibly_enable = parse(key, value)?,
+            "cleanResourceInterval" => self.clean_resource_interval = parse(key, value)?,
+            "deleteCommitLogFilesInterval" => {
+                self.delete_commit_log_files_interval = parse(key, value)?;
+            }
+            "deleteConsumeQueueFilesInterval" => {
+                self.delete_consume_queue_files_interval = parse(key, value)?;
+            }
+            "messageIndexEnable" => self.message_index_enable = parse(key, value)?,
+            "maxTransferBytesOnMessageInMemory" => {
+                self.max_transfer_bytes_on_message_in_memory = parse(key, value)?;
+            }
+            "maxTransferCountOnMessageInMemory" => {
+                self.max_transfer_count_on_message_in_memory = parse(key, value)?;
+            }
+            "maxTransferBytesOnMessageInDisk" => {
+                self.max_transfer_bytes_on_message_in_disk = parse(key, value)?;
+            }
+            "maxTransferCountOnMessageInDisk" => {
+                self.max_transfer_count_on_message_in_disk = parse(key, value)?;
+            }
+            "maxMsgsNumBatch" => self.max_msgs_num_batch = parse(key, value)?,
+            "osPageCacheBusyTimeOutMills" => {
+                self.os_page_cache_busy_time_out_mills = parse(key, value)?
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }

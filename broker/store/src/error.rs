@@ -65,6 +65,25 @@ pub enum StoreError {
         /// What is wrong there.
         reason: String,
     },
+    /// The log ends before what was safely stored.
+    #[error(
+        "the commit log in {} ends at {end}, but everything below {durable} was safely stored: restore the missing files; to give them up, remove `checkpoint`",
+        folder.display()
+    )]
+    LogTooShort {
+        /// The log's folder.
+        folder: PathBuf,
+        /// Where it ends.
+        end: u64,
+        /// Where it should end at least.
+        durable: u64,
+    },
+    /// An earlier fsync failed; see [`NotWritable::Poisoned`].
+    #[error("an earlier fsync failed")]
+    Poisoned,
+    /// A thread could not be started.
+    #[error("can't start a thread: {0}")]
+    Thread(io::Error),
     /// A setting can't be used.
     #[error("{key}: {reason}")]
     Config {

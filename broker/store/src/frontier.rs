@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The log's frontiers; each is the offset after the last byte it covers.
 #[derive(Debug)]
-pub struct Frontiers {
+pub(crate) struct Frontiers {
     appended: AtomicU64,
     flushed: AtomicU64,
     dispatched: AtomicU64,
@@ -17,7 +17,7 @@ impl Frontiers {
     ///
     /// # Panics
     /// If one lies beyond `appended`.
-    pub fn at(appended: u64, flushed: u64, dispatched: u64) -> Frontiers {
+    pub(crate) fn at(appended: u64, flushed: u64, dispatched: u64) -> Frontiers {
         assert!(flushed <= appended && dispatched <= appended, "frontiers out of order");
         Frontiers {
             appended: AtomicU64::new(appended),
@@ -27,17 +27,17 @@ impl Frontiers {
     }
 
     /// End of what readers may see.
-    pub fn appended(&self) -> u64 {
+    pub(crate) fn appended(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
 
     /// End of what fsync has confirmed.
-    pub fn flushed(&self) -> u64 {
+    pub(crate) fn flushed(&self) -> u64 {
         self.flushed.load(Ordering::Acquire)
     }
 
     /// End of what ConsumeQueue and index hold.
-    pub fn dispatched(&self) -> u64 {
+    pub(crate) fn dispatched(&self) -> u64 {
         self.dispatched.load(Ordering::Acquire)
     }
 

@@ -3,18 +3,28 @@
 //! ConsumeQueue of their queue and into the index. [`Store`] is the door. The store knows no topic
 //! policy, no consumer group and no socket.
 
+mod checkpoint;
+mod commit_log;
 pub mod config;
 pub mod durable;
 pub mod env;
 mod error;
+mod file_maker;
+mod folder;
 mod frontier;
+mod health;
 pub mod mapped_file;
 mod queue;
+mod retention;
 pub mod segments;
+mod status;
 mod store;
+mod threads;
 
+pub use commit_log::{Appended, Flushed, NewRecord};
 pub use config::StoreConfig;
 pub use env::Env;
 pub use error::{AppendError, NotWritable, StoreError};
 pub use queue::Queue;
+pub use status::{PUT_TIME_BOUNDS_MS, StoreStatus};
 pub use store::Store;

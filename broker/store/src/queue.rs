@@ -28,7 +28,13 @@ impl Queue {
         self.id
     }
 
-    /// Takes `count` offsets; under the put lock, when nothing can fail any more.
+    /// The offset that the next appended record gets. Under the put lock.
+    pub(crate) fn next_offset(&self) -> i64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Takes `count` offsets and returns the first; a negative count gives some back. Under the put
+    /// lock, when nothing can fail any more.
     pub(crate) fn take(&self, count: i64) -> i64 {
         let first = self.next.load(Ordering::Relaxed);
         self.next.store(first + count, Ordering::Relaxed);

@@ -15,8 +15,8 @@ use crate::mapped_file::MappedFile;
 /// Files in order without a gap.
 pub type Row = Vec<Arc<MappedFile>>;
 
-/// A row of files that readers look into without a lock. Changes (push, removal) are made by one
-/// thread at a time; the owner sees to that.
+/// A row of files that readers look into without a lock. One thread at a time pushes and one removes;
+/// these two may be different ones.
 #[derive(Debug)]
 pub struct Segments {
     folder: PathBuf,
@@ -128,23 +128,24 @@ impl Segments {
     pub fn push(&self, file: Arc<MappedFile>) {
         assert_eq!(file.len() as u64, self.file_len, "a row has files of one length");
         assert_eq!(file.start(), self.end().unwrap_or(file.start()), "a row has no gap");
-        let mut row = Row::clone(&self.row.load());
-        row.push(file);
-        self.row.store(Arc::new(row));
+        self.row.rcu(|row| {
+            let mut row = Row::clone(row);
+            row.push(Arc::clone(&file));
+            row
+        });
     }
 
     /// Removes the first file from the row and the disk, unless it is the last one. Readers that
     /// hold slices of it keep them.
     pub fn remove_first(&self, files: &dyn FileSystem) -> io::Result<Option<Arc<MappedFile>>> {
-        let mut row = Row::clone(&self.row.load());
-        if row.len() < 2 {
-            return Ok(None);
-        }
+        let first = match self.row.load().as_slice() {
+            [first, _, ..] => Arc::clone(first),
+            _ => return Ok(None),
+        };
         // From the disk first: if that fails the row must still hold it.
-        files.remove_file(row[0].path())?;
-        let removed = row.remove(0);
-        self.row.store(Arc::new(row));
-        Ok(Some(removed))
+        files.remove_file(first.path())?;
+        self.row.rcu(|row| row.get(1..).map(<[_]>::to_vec).unwrap_or_default());
+        Ok(Some(first))
     }
 
     /// Removes every file from the row and the disk.
@@ -158,30 +159,49 @@ impl Segments {
         Ok(())
     }
 
-    /// Ends the row at `end`: files wholly beyond are removed, the one that holds `end` is cut and
-    /// zeroed from there. For recovery, before anyone reads.
-    pub fn truncate(&mut self, files: &dyn FileSystem, end: u64) -> Result<(), StoreError> {
+    /// Ends the row at `end`: files that start beyond are removed, the one that holds `end` is cut
+    /// there. For recovery, before anyone reads.
+    pub fn truncate(
+        &mut self,
+        files: &dyn FileSystem,
+        end: u64,
+        beyond: Beyond,
+    ) -> Result<(), StoreError> {
         let shared = std::mem::take(&mut self.row);
         let mut row = Arc::unwrap_or_clone(shared.into_inner());
-        let done = truncate_row(&mut row, files, end);
+        let done = truncate_row(&mut row, files, end, beyond);
         self.row = ArcSwap::from_pointee(row);
         done
     }
 }
 
-fn truncate_row(row: &mut Row, files: &dyn FileSystem, end: u64) -> Result<(), StoreError> {
+/// What lies in the last file beyond the end of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// Perhaps remains that must not be read again: they are zeroed.
+    Anything,
+    /// Zeros, as the caller knows.
+    Zeros,
+}
+
+fn truncate_row(
+    row: &mut Row,
+    files: &dyn FileSystem,
+    end: u64,
+    beyond: Beyond,
+) -> Result<(), StoreError> {
     while let Some(last) = row.last_mut() {
-        if last.start() >= end && !(last.start() == end && end == 0) {
-            let path = last.path().to_path_buf();
+        let path = last.path().to_path_buf();
+        if last.start() > end {
             files.remove_file(&path).map_err(|error| StoreError::io("remove", &path, error))?;
             row.pop();
             continue;
         }
-        let path = last.path().to_path_buf();
         let to = (end - last.start()).min(last.len() as u64) as usize;
-        let cut = match Arc::get_mut(last) {
-            Some(file) => file.cut(to),
-            None => Err(io::ErrorKind::ResourceBusy.into()),
+        let cut = match (Arc::get_mut(last), beyond) {
+            (Some(file), Beyond::Anything) => file.cut(to),
+            (Some(file), Beyond::Zeros) => file.cut_clean(to),
+            (None, _) => Err(io::ErrorKind::ResourceBusy.into()),
         };
         return cut.map_err(|error| StoreError::io("cut", &path, error));
     }

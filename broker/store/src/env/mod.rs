@@ -2,6 +2,7 @@
 //! a sync or move time. The store touches the machine through here and nowhere else. No format and
 //! no policy lives here; the real thing is in [`os`].
 
+mod memory;
 mod os;
 
 use std::fmt::Debug;
@@ -13,6 +14,7 @@ use std::time::Instant;
 
 use crate::mapped_file::Mapping;
 
+pub use memory::memory_bytes;
 pub use os::{OsClock, OsFiles};
 
 /// What a store is given to reach the machine.
