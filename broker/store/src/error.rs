@@ -52,8 +52,11 @@ pub enum StoreError {
     },
     /// Safely stored records can't be read back. Nothing was changed.
     #[error(
-        "the commit log is damaged at offset {offset} ({}): {reason}. Nothing was changed. Restore the file from a copy or a slave; to give up everything from there on, cut the file at byte {} of it and remove the later ones and `checkpoint`",
-        path.display(), offset - start
+        "the commit log is damaged at offset {offset}, byte {} of {}: {reason}. Nothing was changed. \
+         Restore the file from a copy or a slave. To give up everything from there on instead: cut the \
+         file at that byte and lengthen it to its old size again (`truncate -s`), remove the later files \
+         of the folder, and remove `checkpoint`",
+        offset - start, path.display()
     )]
     Damaged {
         /// The file that holds the damage.

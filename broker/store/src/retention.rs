@@ -86,12 +86,18 @@ impl Retention {
     /// Lets the cleaner measure now: a write just found the disk full.
     pub(crate) fn disk_ran_full(&self) {
         self.measure.store(true, Ordering::Release);
-        self.wake.notify_one();
+        self.wake_up();
     }
 
     /// Deletes expired files now, whatever the hour.
     pub(crate) fn delete_now(&self) {
         self.manual_runs.store(MANUAL_RUNS, Ordering::Release);
+        self.wake_up();
+    }
+
+    fn wake_up(&self) {
+        // Under the lock, so that the cleaner can't be between looking and waiting.
+        let _stop = self.stop.lock();
         self.wake.notify_one();
     }
 
@@ -142,7 +148,10 @@ impl Retention {
             }
             let pause = Duration::from_millis(config.delete_commit_log_files_interval);
             let mut stop = self.stop.lock();
-            if *stop || !self.wake.wait_for(&mut stop, pause).timed_out() && *stop {
+            if !*stop {
+                self.wake.wait_for(&mut stop, pause);
+            }
+            if *stop {
                 break;
             }
         }

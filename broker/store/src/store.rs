@@ -271,8 +271,7 @@ impl Running {
         }
         let shared = &self.shared;
         shared.health.raise(NotWritable::ShuttingDown);
-        // Whoever was inside an append is done when the lock has been free once.
-        shared.log.wait_for_appends();
+        shared.log.close();
         let flushed = shared.flusher.flush(&shared.log, &shared.checkpoint, &shared.health);
         self.stop_threads();
         for file in shared.log.maker.unused() {

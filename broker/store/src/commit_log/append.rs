@@ -9,7 +9,7 @@ use broker_protocol::limits::{PROPERTIES_LEN_MAX, TOPIC_LEN_MAX};
 use broker_protocol::record::{self, BLANK_LEN, RecordParts};
 
 use super::{Appended, CommitLog, NewRecord, Put};
-use crate::error::AppendError;
+use crate::error::{AppendError, NotWritable};
 
 /// What a record may have beyond the longest body.
 const OVERHEAD_MAX: usize = 64 << 10;
@@ -144,6 +144,9 @@ impl CommitLog {
     /// Sees to it that `len` bytes and an end mark fit into the current file: if they don't, the mark
     /// is written and the next file becomes the current one. Nothing changes on failure.
     fn room(&self, put: &mut Put, len: usize) -> Result<(), AppendError> {
+        if put.closed {
+            return Err(AppendError::NotWritable(NotWritable::ShuttingDown));
+        }
         if put.file.allocated() < put.file.len() {
             return Err(AppendError::NoFile(self.maker.current_failure()));
         }

@@ -27,7 +27,11 @@ pub enum Flushed {
     Failed,
 }
 
-type Answer = Box<dyn FnOnce(Flushed) + Send>;
+/// Longest time that the checkpoint on disk lags behind. A kill loses nothing of it, only a power loss,
+/// and then the next start reads this much more of the log.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(3);
+
+pub(crate) type Answer = Box<dyn FnOnce(Flushed) + Send>;
 
 struct Waiter {
     deadline: Instant,
@@ -122,6 +126,7 @@ impl Flusher {
         interval: impl Fn() -> Duration,
         flushed: impl Fn(),
     ) {
+        let mut checkpoint_synced = Instant::now();
         loop {
             {
                 let mut state = self.state.lock();
@@ -141,6 +146,13 @@ impl Flusher {
                 return;
             }
             flushed();
+            if checkpoint_synced.elapsed() >= CHECKPOINT_INTERVAL {
+                checkpoint_synced = Instant::now();
+                if let Err(error) = checkpoint.sync() {
+                    // Only a longer scan at the next start; the log's own sync decides.
+                    tracing::warn!(%error, "checkpoint not synced");
+                }
+            }
         }
     }
 
@@ -181,7 +193,7 @@ impl Flusher {
 
     /// Lets nobody wait any more; gives those who do, to be told outside of any lock.
     #[must_use = "whoever waits must be told"]
-    pub(crate) fn close(&self) -> Vec<Box<dyn FnOnce(Flushed) + Send>> {
+    pub(crate) fn close(&self) -> Vec<Answer> {
         let mut state = self.state.lock();
         state.closed = true;
         self.work.notify_all();

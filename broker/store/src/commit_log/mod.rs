@@ -104,6 +104,8 @@ struct Put {
     used: usize,
     /// Store time of the newest record; the next one's isn't lower.
     newest_ms: i64,
+    /// The store is closing: nothing is appended any more.
+    closed: bool,
 }
 
 /// What recovery found out, and what [`CommitLog::start`] goes on from.
@@ -146,7 +148,7 @@ impl CommitLog {
             tracing::error!(path = %current.path().display(), %error, "blocks not allocated");
         }
         let used = (end - current.start()) as usize;
-        let put = Put { file: Arc::clone(&current), used, newest_ms };
+        let put = Put { file: Arc::clone(&current), used, newest_ms, closed: false };
         let memory = crate::env::memory_bytes(&*env.files);
         Ok(CommitLog {
             maker: FileMaker::new(Arc::clone(&env.files), folder, file_len, current, end),
@@ -168,8 +170,14 @@ impl CommitLog {
         self.segments.start().unwrap_or(0)
     }
 
-    /// Returns when every append that was running has ended.
-    pub(crate) fn wait_for_appends(&self) {
-        drop(self.put.lock());
+    /// Refuses appends from now on; returns when those that were running have ended.
+    pub(crate) fn close(&self) {
+        self.put.lock().closed = true;
+    }
+
+    /// Runs `with` between two appends, on the log's end.
+    pub(crate) fn between_appends<R>(&self, with: impl FnOnce(u64) -> R) -> R {
+        let put = self.put.lock();
+        with(put.file.start() + put.used as u64)
     }
 }

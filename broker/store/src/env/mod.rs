@@ -2,6 +2,8 @@
 //! a sync or move time. The store touches the machine through here and nowhere else. No format and
 //! no policy lives here; the real thing is in [`os`].
 
+#[cfg(test)]
+pub(crate) mod faults;
 mod memory;
 mod os;
 
@@ -115,7 +117,8 @@ pub trait File: Debug + Send + Sync {
     /// Gives the range its blocks on disk. Nothing already written changes. `StorageFull` if the
     /// disk has none left.
     fn allocate(&self, range: Range<u64>) -> io::Result<()>;
-    /// Makes the range read as zeros and keeps its blocks.
+    /// Makes the range read as zeros. It keeps its blocks, unless the disk is full: allocate it
+    /// before writing to it.
     fn zero(&self, range: Range<u64>) -> io::Result<()>;
     /// Maps the whole file for reading and writing.
     fn map(&self) -> io::Result<Mapping>;

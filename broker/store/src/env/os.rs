@@ -182,6 +182,11 @@ impl File for OsFile {
         let len = range.end - range.start;
         match rustix::fs::fallocate(&self.0, FallocateFlags::ZERO_RANGE, range.start, len) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(range),
+            // Zeroing a hole takes blocks; making a hole doesn't.
+            Err(Errno::NOSPC) => {
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                Ok(rustix::fs::fallocate(&self.0, hole, range.start, len)?)
+            }
             done => Ok(done?),
         }
     }
