@@ -344,3 +344,6 @@ async fn write_queue(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

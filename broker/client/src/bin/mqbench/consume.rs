@@ -64,6 +64,8 @@ enum Next {
 
 /// The queues of a live connection: those to ask now, those to ask later, those that were asked.
 struct Schedule {
+    /// Whether the broker answered a heartbeat: it refuses pulls of a group it has not heard of.
+    registered: bool,
     due: VecDeque<usize>,
     later: VecDeque<(Instant, usize)>,
     asked: Vec<Option<Instant>>,
@@ -97,6 +99,7 @@ impl PullLane {
         let mut out = Vec::new();
         let mut written = 0;
         let mut schedule = Schedule {
+            registered: false,
             due: (0..self.queues.len()).collect(),
             later: VecDeque::new(),
             asked: vec![None; self.queues.len()],
@@ -111,7 +114,9 @@ impl PullLane {
                     heartbeat_due += HEARTBEAT_EVERY;
                     self.append_heartbeat(&mut out);
                 }
-                while let Some(index) = schedule.due.pop_front() {
+                while schedule.registered
+                    && let Some(index) = schedule.due.pop_front()
+                {
                     self.append_pull(&mut out, index);
                     if let Some(asked) = schedule.asked.get_mut(index) {
                         *asked = Some(Instant::now());
@@ -187,6 +192,7 @@ impl PullLane {
                     continue;
                 }
                 if frame.head.opaque == HEARTBEAT_OPAQUE {
+                    schedule.registered = true;
                     if frame.head.code != response::SUCCESS {
                         tally.failed(&format!("heartbeat refused: {:?}", frame.head.remark));
                     }
@@ -244,7 +250,8 @@ fn pulled(
         }
     };
     match code {
-        response::SUCCESS => count_records(frame.body, now_nanos, tally),
+        // Messages that are read again have no meaningful age.
+        response::SUCCESS => count_records(frame.body, (!rewind).then_some(now_nanos), tally),
         response::PULL_NOT_FOUND
         | response::PULL_RETRY_IMMEDIATELY
         | response::PULL_OFFSET_MOVED => {}
@@ -265,7 +272,7 @@ fn pulled(
     Next::Pull
 }
 
-fn count_records(mut body: &[u8], now_nanos: u64, tally: &mut Tally) {
+fn count_records(mut body: &[u8], now_nanos: Option<u64>, tally: &mut Tally) {
     while !body.is_empty() {
         let record = match RecordView::parse(body) {
             Ok(record) => record,
@@ -274,9 +281,9 @@ fn count_records(mut body: &[u8], now_nanos: u64, tally: &mut Tally) {
                 return;
             }
         };
-        let due = due_nanos_of(record.body);
-        let age = due.map(|due| Duration::from_nanos(now_nanos.saturating_sub(due)));
-        tally.received(record.body.len() as u64, age);
+        let age =
+            now_nanos.zip(due_nanos_of(record.body)).map(|(now, due)| now.saturating_sub(due));
+        tally.received(record.body.len() as u64, age.map(Duration::from_nanos));
         body = body.get(record.bytes.len()..).unwrap_or_default();
     }
 }
