@@ -82,6 +82,7 @@ impl Store {
             folder,
         });
         shared.measure_disks();
+        shared.settle()?;
         let running = Running {
             shared: Arc::clone(&shared),
             threads: Threads::default(),
@@ -198,6 +199,13 @@ impl Store {
 }
 
 impl Shared {
+    /// Makes what recovery found durable and marks it so, that the next start needn't read it again.
+    fn settle(&self) -> Result<(), StoreError> {
+        self.flusher.flush(&self.log, &self.checkpoint, &self.health)?;
+        self.log.mark_durable(&self.checkpoint)?;
+        self.checkpoint.sync()
+    }
+
     fn measure_disks(&self) {
         self.retention.measure(&self.env, &self.config.load(), &self.health);
     }
@@ -312,4 +320,4 @@ impl Drop for Running {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -254,4 +254,10 @@ impl CommitLog {
         self.frontiers.flush_to(to);
         checkpoint.log_is_durable(to, newest_ms)
     }
+
+    /// Writes down how far the log is on disk, although nothing was synced. While nobody appends.
+    pub(crate) fn mark_durable(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let newest_ms = self.newest_ms.load(Ordering::Acquire);
+        checkpoint.log_is_durable(self.frontiers.flushed(), newest_ms)
+    }
 }

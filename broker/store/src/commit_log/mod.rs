@@ -181,3 +181,6 @@ impl CommitLog {
         with(put.file.start() + put.used as u64)
     }
 }
+
+#[cfg(test)]
+mod tests;

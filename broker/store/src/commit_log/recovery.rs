@@ -131,34 +131,27 @@ pub(super) fn scan(segments: &Segments, from: u64) -> Scan {
 /// Whether the log may be cut where the scan stopped.
 fn judge(segments: &Segments, known: &Known, scan: &Scan) -> Result<(), StoreError> {
     let Some(reason) = scan.stop else { return Ok(()) };
-    let damaged = |reason: String| {
-        let start = scan.end - scan.end % segments.file_len();
-        let path = segments.path_of(start);
-        Err(StoreError::Damaged { path, start, offset: scan.end, reason })
-    };
-    if let Some(durable) = known.marks.durable {
-        if scan.end < durable {
-            return damaged(format!("{reason}, although everything below {durable} was synced"));
-        }
-        if known.closed_at(scan.end) {
-            return Ok(());
-        }
-        if let Some(next) = next_record(segments, scan) {
-            tracing::error!(
-                end = scan.end,
-                next,
-                reason,
-                "the log is torn where it wasn't synced yet; what follows is cut"
-            );
-        }
+    if known.closed_at(scan.end) {
         return Ok(());
     }
-    // Another broker wrote this. It doesn't zero what it cuts, so older records may well follow the
-    // end; only ones that aren't older mean that something is missing here.
-    match next_record(segments, scan) {
-        Some(next) => damaged(format!("{reason}, but a good record follows at {next}")),
-        None => Ok(()),
+    let Some(next) = next_record(segments, scan) else { return Ok(()) };
+    if known.marks.durable.is_some() {
+        // A power loss can take one page and leave the next; nothing here was promised to be on disk.
+        let end = scan.end;
+        tracing::error!(end, next, reason, "the log is torn where it wasn't synced yet: cut there");
+        return Ok(());
     }
+    // Another broker wrote this, and how far it synced isn't known. It doesn't zero what it cuts, so
+    // older records may well follow the end; only ones that aren't older mean that something is
+    // missing here.
+    Err(damaged(segments, scan.end, &format!("{reason}, but a good record follows at {next}")))
+}
+
+/// The error for a record at `offset` that should be there and isn't.
+pub(crate) fn damaged(segments: &Segments, offset: u64, reason: &str) -> StoreError {
+    let start = offset - offset % segments.file_len();
+    let path = segments.path_of(start);
+    StoreError::Damaged { path, start, offset, reason: reason.to_owned() }
 }
 
 /// How far behind the stop the next record is looked for; more than the longest record.

@@ -27,15 +27,15 @@ pub(crate) fn config(root: &Path) -> StoreConfig {
     }
 }
 
-fn open(root: &Path) -> Store {
+pub(crate) fn open(root: &Path) -> Store {
     Store::open(config(root), env::os()).unwrap()
 }
 
-fn queue(topic: &str) -> Arc<Queue> {
+pub(crate) fn queue(topic: &str) -> Arc<Queue> {
     Arc::new(Queue::new(Arc::from(topic), 0, 0))
 }
 
-fn new<'a>(queue: &'a Arc<Queue>, body: &'a [u8]) -> NewRecord<'a> {
+pub(crate) fn new<'a>(queue: &'a Arc<Queue>, body: &'a [u8]) -> NewRecord<'a> {
     let host = SocketAddr::from(([127, 0, 0, 1], 10911));
     NewRecord {
         queue,
