@@ -1,4 +1,6 @@
 //! Foreign clients, tools and servers against ours.
 
-#[path = "peers.rs"]
+mod apache_it;
+mod clients;
+mod mqadmin;
 mod peers;

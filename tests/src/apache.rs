@@ -86,6 +86,25 @@ fn logback(file: &Path) -> String {
     )
 }
 
+/// The class path of mqadmin and the programs beside it.
+fn tools_class_path() -> Result<String> {
+    let sources = package_folder().join("apache/tools");
+    let jars = cache::jars("apache-tools", &sources.join("pom.xml"), &[])?;
+    let classes = cache::classes("apache-tools-driver", &sources, &jars)?;
+    Ok(format!("{}:{}", classes.display(), all_of(&jars)))
+}
+
+/// The command of the program `Online`: a Java producer and consumer that stay connected. Give it
+/// name server, topic, broker name, producer group, consumer group and a number of messages.
+///
+/// # Errors
+/// When the jars can't be brought or the home can't be written.
+pub fn online_command(folder: &Path) -> Result<Command> {
+    let mut command = java(folder, &tools_class_path()?, "256m", "tools")?;
+    command.arg("Online");
+    Ok(command)
+}
+
 /// mqadmin in one Java process: each command runs in it, so a command costs no Java start.
 #[derive(Debug)]
 pub struct Admin {
@@ -100,11 +119,7 @@ impl Admin {
     /// # Errors
     /// When the jars can't be brought or Java does not start.
     pub fn start(folder: &Path, name_server: &str) -> Result<Admin> {
-        let sources = package_folder().join("apache/tools");
-        let jars = cache::jars("apache-tools", &sources.join("pom.xml"), &[])?;
-        let classes = cache::classes("apache-tools-driver", &sources, &jars)?;
-        let class_path = format!("{}:{}", classes.display(), all_of(&jars));
-        let mut command = java(folder, &class_path, "256m", "tools")?;
+        let mut command = java(folder, &tools_class_path()?, "256m", "tools")?;
         command
             .arg("Admin")
             .env("NAMESRV_ADDR", name_server)

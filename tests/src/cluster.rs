@@ -178,8 +178,8 @@ impl Broker {
         let command = match self.maker {
             Maker::Apache => apache::broker_command(&self.folder, &file, self.options.heap)?,
             Maker::Tandem => {
-                text.push_str(&format!("httpPort={}\n", self.ports.http()));
-                let mut command = Command::new(broker_binary()?);
+                text.push_str(&format!("httpListenPort={}\n", self.ports.http()));
+                let mut command = broker_command()?;
                 command.arg("serve").arg("-c").arg(&file);
                 command
             }
@@ -251,7 +251,7 @@ impl NameServer {
         let command = match maker {
             Maker::Apache => apache::name_server_command(folder, &file)?,
             Maker::Tandem => {
-                let mut command = Command::new(broker_binary()?);
+                let mut command = broker_command()?;
                 command.arg("nameserver").arg("-c").arg(&file);
                 command
             }
@@ -312,6 +312,39 @@ impl Cluster {
         let all = brokers.chain([&self.name_server.process]);
         all.map(Process::log_end).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// The name server and broker in one process that `broker standalone` runs, with its files in
+/// `folder`, serving on [`Ports::name_server`], [`Ports::listen`] and [`Ports::http`].
+///
+/// # Errors
+/// When it is not ready in time; the end of its log is told.
+pub fn standalone(folder: &Path) -> Result<(Process, Ports)> {
+    let ports = Ports::take()?;
+    let mut command = broker_command()?;
+    command.arg("standalone").arg("--data").arg(folder.join("data"));
+    command.arg("--namesrv-port").arg(ports.name_server().to_string());
+    for (key, value) in [("listenPort", ports.listen()), ("httpListenPort", ports.http())] {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    let mut process = Process::spawn("standalone", &command, &folder.join("standalone.out"))?;
+    process.wait_until("ready", START, || answers_ready(ports.http()))?;
+    Ok((process, ports))
+}
+
+/// Our binary as a command, without the variables that steer these suites: the broker takes every
+/// `TANDEM_` variable for a setting.
+///
+/// # Errors
+/// When it does not build.
+pub fn broker_command() -> Result<Command> {
+    let mut command = Command::new(broker_binary()?);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TANDEM_") {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
 }
 
 /// Our binary, of the same profile as the running test, built when it is not fresh.
