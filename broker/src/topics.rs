@@ -234,6 +234,12 @@ impl Topics {
         name::is_system_topic(topic) || self.own_system_topics.iter().any(|own| own == topic)
     }
 
+    /// The topics that the system keeps for itself: those of every broker, then this broker's own.
+    pub fn system_topics(&self) -> Vec<Arc<str>> {
+        let own = self.own_system_topics.iter().map(|own| Arc::from(&**own));
+        name::system_topics().map(Arc::from).chain(own).collect()
+    }
+
     /// Makes the topic of a send by the rules of automatic creation; None where they forbid it.
     /// Writes the file, so it belongs on the blocking pool. `now` is in milliseconds.
     ///

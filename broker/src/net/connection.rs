@@ -111,7 +111,7 @@ impl<R: Role> Connection<R> {
             if !drained {
                 continue;
             }
-            if self.ended {
+            if self.ended || (self.left.peer.is_finishing() && self.output.is_empty()) {
                 return Poll::Ready(Ok(()));
             }
             match self.poll_read(cx, input, handled) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::Role;
@@ -97,6 +98,23 @@ impl Serving {
         self.accepting.abort();
     }
 
+    /// Lets every connection write what it still has to, then closes it. Returns when all are
+    /// closed or `patience` is over; those that remain are closed without mercy.
+    pub async fn finish(&self, patience: Duration) {
+        self.stop_accepting();
+        for (peer, _) in self.peers.table.lock().values() {
+            peer.finish();
+        }
+        let gone = async {
+            while self.connections() > 0 {
+                self.peers.emptied.notified().await;
+            }
+        };
+        if tokio::time::timeout(patience, gone).await.is_err() {
+            self.close_all();
+        }
+    }
+
     /// Closes all connections.
     pub fn close_all(&self) {
         let peers: Vec<_> = self.peers.table.lock().values().cloned().collect();
@@ -118,6 +136,8 @@ impl Drop for Serving {
 #[derive(Debug, Default)]
 struct Peers {
     table: Mutex<HashMap<u64, (Arc<Peer>, u32)>>,
+    /// Told when the last connection is gone.
+    emptied: Notify,
 }
 
 async fn accept<R: Role>(socket: TcpListener, role: Arc<R>, peers: Arc<Peers>, limits: Limits) {
@@ -161,7 +181,14 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.peers.table.lock().remove(&self.id);
+        let is_empty = {
+            let mut table = self.peers.table.lock();
+            table.remove(&self.id);
+            table.is_empty()
+        };
+        if is_empty {
+            self.peers.emptied.notify_one();
+        }
     }
 }
 

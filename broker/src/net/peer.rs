@@ -55,6 +55,8 @@ pub struct Peer {
     pub address_text: Arc<str>,
     next_opaque: AtomicI32,
     open: AtomicBool,
+    /// Set when the connection should end once its output is written.
+    finishing: AtomicBool,
     /// Set by each read and write, cleared by the idle sweep.
     active: AtomicBool,
     /// Frames in `waiting`, readable without its lock.
@@ -80,6 +82,7 @@ impl Peer {
             address_text: address.to_string().into(),
             next_opaque: AtomicI32::new(0),
             open: AtomicBool::new(true),
+            finishing: AtomicBool::new(false),
             active: AtomicBool::new(true),
             waiting_count: AtomicU64::new(0),
             waiting: Mutex::default(),
@@ -174,6 +177,19 @@ impl Peer {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// Ends the connection as soon as everything handed over so far is written.
+    pub(super) fn finish(&self) {
+        self.finishing.store(true, Ordering::Release);
+        let waker = self.waiting.lock().waker.clone();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn is_finishing(&self) -> bool {
+        self.finishing.load(Ordering::Acquire)
     }
 
     /// Hands an answer of the peer to the request that waits for it.

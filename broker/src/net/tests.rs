@@ -372,3 +372,22 @@ fn a_silent_connection_is_closed_and_a_busy_one_is_not() {
     busy.write_all(&request(ECHO, 1, b"x")).unwrap();
     receive(&mut busy).unwrap();
 }
+
+#[test]
+fn a_finishing_connection_writes_what_it_has_first() {
+    let server = Server::start(Limits::default());
+    let mut socket = server.connect();
+    let mut idle = server.connect();
+    let give = 3_000_000;
+    socket.write_all(&request(GIVE, 1, give.to_string().as_bytes())).unwrap();
+    wait_until("it is handled", || server.role.handled.load(Ordering::SeqCst) == 1);
+    let reading = std::thread::spawn(move || {
+        let answer = receive(&mut socket).unwrap();
+        (answer.body.len(), socket.read(&mut [0; 1]).unwrap())
+    });
+    let serving = server.serving.as_ref().unwrap();
+    server.runtime.block_on(serving.finish(Duration::from_secs(20)));
+    assert_eq!(reading.join().unwrap(), (give, 0));
+    assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);
+    assert_eq!(serving.connections(), 0);
+}
