@@ -7,6 +7,7 @@ pub mod config;
 pub mod groups;
 pub mod logging;
 pub mod metrics;
+pub mod nameserver;
 pub mod net;
 pub mod offsets;
 pub mod pool;
