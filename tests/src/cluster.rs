@@ -379,9 +379,13 @@ fn binary(
 }
 
 fn build(package: &str, name: &str) -> Result<PathBuf> {
-    // target/<profile>/deps/<this test>
-    let test = std::env::current_exe().context("find the running test")?;
-    let folder = test.ancestors().nth(2).ok_or_else(|| anyhow!("not in a target folder"))?;
+    // target/<profile>/deps/<this test>, or target/<profile>/<this program>
+    let program = std::env::current_exe().context("find the running program")?;
+    let folder = program
+        .ancestors()
+        .skip(1)
+        .find(|folder| !folder.ends_with("deps"))
+        .ok_or_else(|| anyhow!("not in a target folder"))?;
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(other) => other,

@@ -61,7 +61,7 @@ pub(crate) struct Common {
     #[arg(short = 'n', long, env = "NAMESRV_ADDR", default_value = "127.0.0.1:9876")]
     pub(crate) name_server: String,
     /// A broker's address; the name server is not asked then.
-    #[arg(short, long)]
+    #[arg(short, long, env = "MQBENCH_BROKER")]
     pub(crate) broker: Option<String>,
     /// Topic to use; with --topics above 1 the first part of their names.
     #[arg(short, long, default_value = "mqbench")]
