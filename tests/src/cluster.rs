@@ -112,7 +112,8 @@ pub struct Broker {
     pub ports: Ports,
     /// Its options; a change counts from the next start.
     pub options: BrokerOptions,
-    maker: Maker,
+    /// Whose program it is; a change counts from the next start.
+    pub maker: Maker,
     folder: PathBuf,
     name_servers: String,
 }

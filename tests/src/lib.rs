@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 pub mod apache;
 pub mod cache;
 pub mod cluster;
+pub mod ledger;
 pub mod ports;
 pub mod process;
 
