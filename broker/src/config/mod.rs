@@ -5,7 +5,6 @@
 //! file by [`reference`]. A field stands here only when some code reads it.
 
 mod broker;
-mod edit;
 mod keys;
 mod live;
 mod load;
@@ -15,9 +14,8 @@ pub mod reference;
 mod yaml;
 
 pub use broker::{BrokerConfig, BrokerRole};
-pub use edit::edit;
 pub use keys::{Setting, Table, TableError};
-pub use live::{Live, RUN_TIME_KEYS};
+pub use live::Live;
 pub use load::{Config, ConfigError, Flags, Origin, Source, load};
 pub use name_server::NameServerConfig;
 pub use properties::{parse_properties, write_properties};

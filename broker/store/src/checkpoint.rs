@@ -1,7 +1,7 @@
 //! The `checkpoint` file: RocketMQ's three times (bytes 0 to 23; bytes 24 to 39 are 5.x's and kept
-//! as they are) and, from byte 64, our own mark of how far the log is known to be on disk: magic,
-//! offset, CRC. The CRC also covers the three times, so that a mark goes stale when another broker
-//! has worked on the store since.
+//! as they are) and, from byte 64, our own mark of how far the log and the queues are known to be on
+//! disk: magic, two offsets of the log, CRC. The CRC also covers the three times, so that a mark goes
+//! stale when another broker has worked on the store since.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ const TIMES_END: usize = 24;
 const MARK_AT: usize = 64;
 const MARK_MAGIC: [u8; 8] = *b"TNDMLOG1";
 const OFFSET_AT: usize = MARK_AT + 8;
-const CRC_AT: usize = OFFSET_AT + 8;
+const DISPATCHED_AT: usize = OFFSET_AT + 8;
+const CRC_AT: usize = DISPATCHED_AT + 8;
 
 /// What the file says, in milliseconds since 1970 and offsets of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct Marks {
     pub(crate) index_ms: i64,
     /// End of the log that fsync has confirmed; `None` if this broker wasn't the last to write.
     pub(crate) durable: Option<u64>,
+    /// Queues hold every record below this offset of the log, on disk; `None` if that isn't known.
+    pub(crate) dispatched: Option<u64>,
 }
 
 /// The open file. Changes go to the page cache at once, so they survive a kill, and to the disk with
@@ -76,14 +79,15 @@ impl Checkpoint {
     pub(crate) fn marks(&self) -> Marks {
         let page = self.page.lock();
         let bytes = page.bytes.as_slice();
-        let durable = (bytes[MARK_AT..OFFSET_AT] == MARK_MAGIC
-            && bytes[CRC_AT..CRC_AT + 4] == mark_crc(bytes).to_be_bytes())
-        .then(|| u64::from_be_bytes(word(bytes, OFFSET_AT)));
+        let valid = bytes[MARK_AT..OFFSET_AT] == MARK_MAGIC
+            && bytes[CRC_AT..CRC_AT + 4] == mark_crc(bytes).to_be_bytes();
+        let offset = |at| u64::from_be_bytes(word(bytes, at));
         Marks {
             physic_ms: i64::from_be_bytes(word(bytes, PHYSIC_AT)),
             logics_ms: i64::from_be_bytes(word(bytes, LOGICS_AT)),
             index_ms: i64::from_be_bytes(word(bytes, INDEX_AT)),
-            durable,
+            durable: valid.then(|| offset(OFFSET_AT)),
+            dispatched: valid.then(|| offset(DISPATCHED_AT)).filter(|offset| *offset > 0),
         }
     }
 
@@ -92,13 +96,21 @@ impl Checkpoint {
         self.change(|bytes| {
             put(bytes, PHYSIC_AT, physic_ms);
             bytes[MARK_AT..OFFSET_AT].copy_from_slice(&MARK_MAGIC);
-            bytes[OFFSET_AT..CRC_AT].copy_from_slice(&durable.to_be_bytes());
+            bytes[OFFSET_AT..DISPATCHED_AT].copy_from_slice(&durable.to_be_bytes());
         })
     }
 
-    /// ConsumeQueue units of records stored up to `logics_ms` are on disk.
-    pub(crate) fn queues_are_durable(&self, logics_ms: i64) -> Result<(), StoreError> {
-        self.change(|bytes| put(bytes, LOGICS_AT, logics_ms))
+    /// ConsumeQueue units of records stored up to `logics_ms` are on disk, and so are those of all
+    /// records below the log offset `dispatched`.
+    pub(crate) fn queues_are_durable(
+        &self,
+        logics_ms: i64,
+        dispatched: u64,
+    ) -> Result<(), StoreError> {
+        self.change(|bytes| {
+            put(bytes, LOGICS_AT, logics_ms);
+            bytes[DISPATCHED_AT..CRC_AT].copy_from_slice(&dispatched.to_be_bytes());
+        })
     }
 
     /// Index files with entries up to `index_ms` are full and on disk.
@@ -164,20 +176,27 @@ mod tests {
         let path = folder.path().join("checkpoint");
         let checkpoint = open(&path);
         assert_eq!(checkpoint.marks(), Marks::default());
-        checkpoint.queues_are_durable(6).unwrap();
+        checkpoint.queues_are_durable(6, 99).unwrap();
         checkpoint.index_is_durable(7).unwrap();
-        assert_eq!(checkpoint.marks().durable, None);
+        assert_eq!((checkpoint.marks().durable, checkpoint.marks().dispatched), (None, None));
         checkpoint.log_is_durable(1 << 40, 5).unwrap();
+        checkpoint.queues_are_durable(6, 99).unwrap();
         checkpoint.sync().unwrap();
-        let expected = Marks { physic_ms: 5, logics_ms: 6, index_ms: 7, durable: Some(1 << 40) };
+        let expected = Marks {
+            physic_ms: 5,
+            logics_ms: 6,
+            index_ms: 7,
+            durable: Some(1 << 40),
+            dispatched: Some(99),
+        };
         assert_eq!(open(&path).marks(), expected);
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len(), 4096);
         assert_eq!((bytes[7], bytes[15], bytes[23]), (5, 6, 7));
         assert_eq!(bytes[24..64], [0; 40]);
         // A time that moves on keeps the mark.
-        checkpoint.queues_are_durable(9).unwrap();
-        assert_eq!(open(&path).marks(), Marks { logics_ms: 9, ..expected });
+        checkpoint.queues_are_durable(9, 100).unwrap();
+        assert_eq!(open(&path).marks(), Marks { logics_ms: 9, dispatched: Some(100), ..expected });
     }
 
     #[test]
@@ -192,11 +211,12 @@ mod tests {
         let checkpoint = open(&path);
         assert_eq!(checkpoint.marks(), Marks { physic_ms: 9, ..Marks::default() });
         // Writing the old time back must not revive it.
-        checkpoint.queues_are_durable(0).unwrap();
+        checkpoint.queues_are_durable(0, 50).unwrap();
         checkpoint.index_is_durable(0).unwrap();
         assert_eq!(checkpoint.marks().durable, None);
         checkpoint.log_is_durable(78, 10).unwrap();
-        assert_eq!(open(&path).marks().durable, Some(78));
+        let marks = open(&path).marks();
+        assert_eq!((marks.durable, marks.dispatched), (Some(78), None));
         assert_eq!(std::fs::read(&path).unwrap()[30], 1, "5.x's bytes are kept");
     }
 }

@@ -346,14 +346,25 @@ pub struct MappedWords {
     path: PathBuf,
     file: Arc<dyn File>,
     map: Mapping,
+    /// Bytes from the front that have their blocks on disk and may be stored to.
+    allocated: AtomicUsize,
 }
 
 impl MappedWords {
-    /// Makes a new file of `len` zeros with all its blocks. On failure no file is left behind.
-    pub fn create(files: &dyn FileSystem, path: PathBuf, len: u64) -> io::Result<MappedWords> {
+    /// Makes a new file of `len` zeros with the blocks of its first `allocated` bytes. On failure no
+    /// file is left behind.
+    pub fn create(
+        files: &dyn FileSystem,
+        path: PathBuf,
+        len: u64,
+        allocated: u64,
+    ) -> io::Result<MappedWords> {
         let file = files.create(&path, len)?;
-        match file.allocate(0..len).and_then(|()| file.map()) {
-            Ok(map) => Ok(MappedWords { path, file, map }),
+        match file.allocate(0..allocated).and_then(|()| file.map()) {
+            Ok(map) => {
+                let allocated = AtomicUsize::new(allocated as usize);
+                Ok(MappedWords { path, file, map, allocated })
+            }
             Err(error) => {
                 if let Err(left) = files.remove_file(&path) {
                     tracing::warn!(path = %path.display(), %left, "unfinished file not removed");
@@ -368,7 +379,7 @@ impl MappedWords {
     pub fn open(files: &dyn FileSystem, path: PathBuf) -> io::Result<MappedWords> {
         let file = files.open(&path)?;
         let map = file.map()?;
-        Ok(MappedWords { path, file, map })
+        Ok(MappedWords { path, file, map, allocated: AtomicUsize::new(0) })
     }
 
     /// Where the file lies.
@@ -386,9 +397,15 @@ impl MappedWords {
         self.len() == 0
     }
 
-    /// Gives every byte its block. `StorageFull` if the disk has none left.
-    pub fn allocate(&self) -> io::Result<()> {
-        self.file.allocate(0..self.len() as u64)
+    /// Gives the blocks below `to` to the file. `StorageFull` if there are none left.
+    pub fn allocate(&self, to: usize) -> io::Result<()> {
+        let to = to.min(self.len());
+        let before = self.allocated.load(Ordering::Acquire);
+        if to > before {
+            self.file.allocate(before as u64..to as u64)?;
+            self.allocated.fetch_max(to, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// The word at byte `offset`, a multiple of 4; `None` beyond the file.
@@ -396,20 +413,20 @@ impl MappedWords {
         Some(u32::from_be(self.word(offset)?.load(Ordering::Acquire)))
     }
 
-    /// Changes the word at byte `offset`, a multiple of 4; false beyond the file.
+    /// Changes the word at byte `offset`, a multiple of 4; false where the file has no blocks.
     #[must_use]
     pub fn store(&self, offset: usize, value: u32) -> bool {
         match self.word(offset) {
-            Some(word) => {
+            Some(word) if offset < self.allocated.load(Ordering::Acquire) => {
                 word.store(value.to_be(), Ordering::Release);
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 
     fn word(&self, offset: usize) -> Option<&AtomicU32> {
-        if offset % 4 != 0 || offset.checked_add(4)? > self.len() {
+        if !offset.is_multiple_of(4) || offset.checked_add(4)? > self.len() {
             return None;
         }
         // SAFETY: four bytes inside the mapping, aligned because mappings start on a page. Every

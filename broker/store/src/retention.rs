@@ -179,7 +179,8 @@ impl Retention {
         Reason { expired: due || forced, forced }
     }
 
-    fn tell(&self, line: impl FnOnce()) {
+    /// Runs `line`, which writes a log line, unless that was done lately.
+    pub(crate) fn tell(&self, line: impl FnOnce()) {
         let mut told = self.told.lock();
         if told.is_none_or(|told| told.elapsed() > QUIET) {
             *told = Some(Instant::now());

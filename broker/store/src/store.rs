@@ -11,15 +11,21 @@ use bytes::Bytes;
 use crate::checkpoint::Checkpoint;
 use crate::commit_log::recovery::{self, Known};
 use crate::commit_log::{Appended, CommitLog, Flushed, Flusher, NewRecord};
-use crate::config::StoreConfig;
+use crate::config::{FlushDiskType, StoreConfig};
+use crate::consume_queue::flush::Round;
+use crate::dispatcher::{Dispatcher, Work, start};
 use crate::env::{Env, FileSystem};
 use crate::error::{AppendError, NotWritable, StoreError};
 use crate::folder::Folder;
+use crate::followers::Followers;
 use crate::health::Health;
 use crate::retention::Retention;
 use crate::segments::Segments;
 use crate::status::StoreStatus;
 use crate::threads::Threads;
+
+/// How long closing waits for the queues to catch up.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
 /// An open store. Cheap to clone. When the last clone goes without [`Store::shutdown`], its threads
 /// stop and the files stay as a kill would leave them.
@@ -39,6 +45,9 @@ pub(crate) struct Shared {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) health: Health,
     pub(crate) retention: Retention,
+    pub(crate) followers: Followers,
+    /// SYNC_FLUSH: nothing is shown to consumers before it is on disk.
+    pub(crate) only_flushed: bool,
     pub(crate) opened_ms: i64,
     folder: Folder,
 }
@@ -69,16 +78,21 @@ impl Store {
 
         let end = recovered.end;
         let flushed = known.marks.durable.unwrap_or(0).min(end);
-        let log = CommitLog::start(&env, &config, recovered, flushed, end)?;
+        let log = CommitLog::start(&env, &config, recovered, flushed, 0)?;
+        let health = Health::default();
+        let known = start::Known { unclean: known.unclean, marks: known.marks };
+        let (followers, dispatcher) = Followers::open(&env, &config, &log, &known, &health)?;
         let shared = Arc::new(Shared {
             opened_ms: env.clock.now_ms(),
+            only_flushed: config.flush_disk_type == FlushDiskType::SyncFlush,
             config: ArcSwap::from_pointee(config),
             env,
             log,
             flusher: Flusher::new(),
             checkpoint,
-            health: Health::default(),
+            health,
             retention: Retention::default(),
+            followers,
             folder,
         });
         shared.measure_disks();
@@ -88,14 +102,16 @@ impl Store {
             threads: Threads::default(),
             closed: AtomicBool::new(false),
         };
-        running.start()?;
+        running.start(dispatcher)?;
         Ok(Store { shared, running: Arc::new(running) })
     }
 
     /// Stores one record, or nothing. Short enough for an async worker: one lock, no system call.
     pub fn append(&self, record: &NewRecord<'_>) -> Result<Appended, AppendError> {
         self.writable()?;
-        self.shared.log.append(record)
+        let appended = self.shared.log.append(record)?;
+        self.shared.ring(record.queue.is_watched());
+        Ok(appended)
     }
 
     /// Stores all records side by side in one file, or nothing, and adds one entry to `appended` for
@@ -106,7 +122,9 @@ impl Store {
         appended: &mut Vec<Appended>,
     ) -> Result<(), AppendError> {
         self.writable()?;
-        self.shared.log.append_batch(records, appended)
+        self.shared.log.append_batch(records, appended)?;
+        self.shared.ring(records.iter().any(|record| record.queue.is_watched()));
+        Ok(())
     }
 
     /// Calls `done` once: when the log is on disk up to `end`, at `deadline`, or when it can't be
@@ -210,6 +228,32 @@ impl Shared {
         self.retention.measure(&self.env, &self.config.load(), &self.health);
     }
 
+    /// Records became visible; under SYNC_FLUSH they do when they are flushed.
+    fn ring(&self, watched: bool) {
+        if !self.only_flushed {
+            self.followers.wake.ring(watched);
+        }
+    }
+
+    /// What the flusher of the queues works on.
+    fn round(&self) -> Round<'_> {
+        Round {
+            frontiers: &self.log.frontiers,
+            index: &self.followers.index,
+            checkpoint: &self.checkpoint,
+        }
+    }
+
+    fn dispatch(&self, dispatcher: Dispatcher) {
+        dispatcher.run(&Work {
+            log: &self.log,
+            followers: &self.followers,
+            health: &self.health,
+            only_flushed: self.only_flushed,
+            indexes: &|| self.config.load().message_index_enable,
+        });
+    }
+
     /// One run of the cleaner.
     fn clean(&self) {
         self.measure_disks();
@@ -217,6 +261,10 @@ impl Shared {
         if self.retention.clean_log(&self.env, &config, &self.log) {
             self.measure_disks();
         }
+        if let Err(error) = self.followers.clean(self.log.min_offset()) {
+            self.retention.tell(|| tracing::error!(%error, "queues can't be cleaned"));
+        }
+        self.followers.release_idle();
     }
 
     fn status(&self) -> StoreStatus {
@@ -245,7 +293,7 @@ impl Shared {
 }
 
 impl Running {
-    fn start(&self) -> Result<(), StoreError> {
+    fn start(&self, dispatcher: Dispatcher) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
         self.threads.start("store-files", move || {
             shared.log.maker.run(|error| {
@@ -259,11 +307,23 @@ impl Running {
             let interval =
                 || Duration::from_millis(shared.config.load().flush_interval_commit_log.max(1));
             let (log, checkpoint) = (&shared.log, &shared.checkpoint);
-            shared.flusher.run(log, checkpoint, &shared.health, interval, || {});
+            shared.flusher.run(log, checkpoint, &shared.health, interval, || {
+                if shared.only_flushed {
+                    shared.followers.wake.ring(true);
+                }
+            });
         })?;
         let shared = Arc::clone(&self.shared);
         self.threads.start("store-deadlines", move || {
             shared.flusher.run_deadlines(&*shared.env.clock);
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.threads.start("store-dispatch", move || shared.dispatch(dispatcher))?;
+        let shared = Arc::clone(&self.shared);
+        self.threads.start("store-queues", move || {
+            let interval =
+                || Duration::from_millis(shared.config.load().flush_interval_consume_queue.max(1));
+            shared.followers.flusher.run(&shared.round(), interval);
         })?;
         let shared = Arc::clone(&self.shared);
         self.threads.start("store-clean", move || {
@@ -281,7 +341,9 @@ impl Running {
         shared.health.raise(NotWritable::ShuttingDown);
         shared.log.close();
         let flushed = shared.flusher.flush(&shared.log, &shared.checkpoint, &shared.health);
+        self.wait_for_dispatcher();
         self.stop_threads();
+        let flushed = flushed.and_then(|()| shared.followers.flusher.sync_all(&shared.round()));
         for file in shared.log.maker.unused() {
             if let Err(error) = shared.env.files.remove_file(file.path()) {
                 tracing::warn!(path = %file.path().display(), %error, "unused file not removed");
@@ -303,8 +365,23 @@ impl Running {
         }
     }
 
+    /// Until the queues hold everything, or can't be written.
+    fn wait_for_dispatcher(&self) {
+        let (frontiers, health) = (&self.shared.log.frontiers, &self.shared.health);
+        let deadline = Instant::now() + CATCH_UP_MAX;
+        self.shared.followers.wake.ring(true);
+        while frontiers.dispatched() < frontiers.flushed().min(frontiers.appended())
+            && !health.has(NotWritable::QueueError)
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn stop_threads(&self) {
         self.shared.retention.stop();
+        self.shared.followers.wake.stop();
+        self.shared.followers.flusher.stop();
         self.shared.log.maker.stop();
         self.shared.flusher.close().into_iter().for_each(|done| done(Flushed::Failed));
         self.threads.join();
@@ -319,5 +396,6 @@ impl Drop for Running {
     }
 }
 
+mod queues;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicI64, AtomicUsize};
 use parking_lot::Mutex;
 
 use crate::config::StoreConfig;
+use crate::consume_queue::Queue;
 use crate::env::{Clock, Env};
 use crate::error::StoreError;
 use crate::file_maker::FileMaker;
 use crate::frontier::Frontiers;
 use crate::mapped_file::MappedFile;
-use crate::queue::Queue;
 use crate::segments::Segments;
 use crate::status::PutFigures;
 
@@ -179,6 +179,11 @@ impl CommitLog {
     pub(crate) fn between_appends<R>(&self, with: impl FnOnce(u64) -> R) -> R {
         let put = self.put.lock();
         with(put.file.start() + put.used as u64)
+    }
+
+    /// Bytes before the end that count as cached.
+    pub(crate) fn hot_bytes(&self) -> u64 {
+        self.hot_bytes
     }
 }
 

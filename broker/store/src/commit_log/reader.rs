@@ -29,18 +29,27 @@ impl CommitLog {
         offset: u64,
         with: impl FnOnce(LogEntry<'_>) -> R,
     ) -> Option<R> {
+        self.with_structure(offset, |entry| match entry {
+            LogEntry::Record(record) if offset < self.opened_at && !record.body_is_intact() => {
+                with(LogEntry::Damaged("the body doesn't match its checksum"))
+            }
+            entry => with(entry),
+        })
+    }
+
+    /// As [`CommitLog::with_entry`], but a record counts although its body is damaged: its place in
+    /// its queue is known all the same.
+    pub(crate) fn with_structure<R>(
+        &self,
+        offset: u64,
+        with: impl FnOnce(LogEntry<'_>) -> R,
+    ) -> Option<R> {
         if offset >= self.frontiers.appended() {
             return Some(with(LogEntry::End));
         }
         self.segments.with(offset, |file, at| {
             let published = file.bytes(at, file.published().saturating_sub(at)).unwrap_or(&[]);
-            let entry = entry_at(published, offset, file.end());
-            match entry {
-                LogEntry::Record(record) if offset < self.opened_at && !record.body_is_intact() => {
-                    with(LogEntry::Damaged("the body doesn't match its checksum"))
-                }
-                entry => with(entry),
-            }
+            with(entry_at(published, offset, file.end()))
         })
     }
 
@@ -93,7 +102,7 @@ impl CommitLog {
 
     /// Store time of the record at `offset`.
     pub(crate) fn store_timestamp(&self, offset: u64) -> Option<i64> {
-        self.with_entry(offset, |entry| match entry {
+        self.with_structure(offset, |entry| match entry {
             LogEntry::Record(record) => Some(record.store_timestamp),
             LogEntry::Blank(_) | LogEntry::End | LogEntry::Damaged(_) => None,
         })?
@@ -109,7 +118,7 @@ impl CommitLog {
         self.segments.with(offset, |file, at| file.is_cached(at, len)).unwrap_or(false)
     }
 
-    fn report(&self, offset: u64, reason: &str) {
+    pub(crate) fn report(&self, offset: u64, reason: &str) {
         let count = self.damaged.fetch_add(1, Ordering::Relaxed) + 1;
         // A consumer may come back for the same record many times a second.
         if count.is_power_of_two() {

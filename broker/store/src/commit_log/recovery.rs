@@ -82,7 +82,7 @@ fn start_of_scan(segments: &Segments, known: &Known) -> u64 {
 
 /// RocketMQ's rule for a store that wasn't closed: the last file whose first record is older than
 /// what the checkpoint knows to be on disk.
-fn by_checkpoint_time(segments: &Segments, marks: Marks) -> u64 {
+pub(crate) fn by_checkpoint_time(segments: &Segments, marks: Marks) -> u64 {
     let safe_ms = (marks.physic_ms.min(marks.logics_ms) - 3000).max(0);
     let row = segments.row();
     let old = row.iter().rev().find(|file| {

@@ -32,7 +32,7 @@ pub(crate) fn open(root: &Path) -> Store {
 }
 
 pub(crate) fn queue(topic: &str) -> Arc<Queue> {
-    Arc::new(Queue::new(Arc::from(topic), 0, 0))
+    Arc::new(Queue::without_files(topic))
 }
 
 pub(crate) fn new<'a>(queue: &'a Arc<Queue>, body: &'a [u8]) -> NewRecord<'a> {
@@ -62,10 +62,10 @@ fn body_at(store: &Store, appended: &Appended) -> Vec<u8> {
 #[test]
 fn what_is_appended_survives_a_kill_and_a_clean_stop() {
     let folder = tempfile::tempdir().unwrap();
-    let queue = queue("Topic");
     let mut all = Vec::new();
     for round in 0..6u8 {
         let store = open(folder.path());
+        let queue = store.queue("Topic", 0);
         for (appended, body) in &all {
             assert_eq!(body_at(&store, appended), *body, "round {round}");
         }
@@ -101,7 +101,7 @@ fn a_second_store_is_refused_the_folder() {
 fn one_flush_answers_whoever_waits() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    let queue = queue("Topic");
+    let queue = store.queue("Topic", 0);
     let (sender, receiver) = sync_channel(10);
     for _ in 0..3 {
         let appended = store.append(&new(&queue, b"body")).unwrap();
@@ -234,8 +234,11 @@ fn a_disk_without_room_refuses_and_recovers_without_a_restart() {
     let store = Store::open(config(folder.path()), files.env()).unwrap();
     let queue = queue("Topic");
     let body = [7; 3000];
+    let mut stored = vec![store.append(&new(&queue, b"the queue's file")).unwrap()];
+    while store.dispatched() < store.max_offset() {
+        std::thread::yield_now();
+    }
     files.set(|faults| faults.no_space = true);
-    let mut stored = Vec::new();
     let error = loop {
         match store.append(&new(&queue, &body)) {
             Ok(appended) => stored.push(appended),
