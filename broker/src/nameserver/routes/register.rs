@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use broker_protocol::body::{DataVersion, TopicConfig, TopicConfigs};
 use broker_protocol::name;
+use parking_lot::RwLockUpgradableReadGuard;
 use thiserror::Error;
 
 use super::{
@@ -113,12 +114,20 @@ impl Routes {
         now: Instant,
     ) -> Result<Registered, RegisterError> {
         registration.check()?;
-        let mut tables = self.tables.write();
+        // Readers go on while the tables are compared: most of a table is as it was.
+        let tables = self.tables.upgradable_read();
         tables.check_room(registration)?;
-        tables.check_version(registration, now)?;
+        let stale = tables.stale(registration);
+        let changes = if stale.is_none() { tables.changes(registration) } else { None };
+        let mut tables = RwLockUpgradableReadGuard::upgrade(tables);
+        if let Some(stale) = stale {
+            return Err(tables.refuse(registration, stale, now));
+        }
         let name = tables.enter(registration, now);
+        if let Some(changes) = changes {
+            tables.apply(&name, registration, changes);
+        }
         if registration.broker_id == MASTER {
-            tables.take_topics(&name, registration);
             return Ok(Registered::default());
         }
         let master = tables.brokers.get(&name).and_then(|broker| broker.members.get(&MASTER));
@@ -219,37 +228,70 @@ impl Tables {
         Ok(())
     }
 
-    /// Refuses a table that is older than the known one: of a process that another has replaced, or
+    /// Whether a table is older than the known one: of a process that another has replaced, or
     /// overtaken on its way. A known process that is gone has left no entry to compare with.
-    fn check_version(
-        &mut self,
-        registration: &Registration<'_>,
-        now: Instant,
-    ) -> Result<(), RegisterError> {
-        let Some(broker) = self.brokers.get_mut(registration.broker_name) else { return Ok(()) };
-        let Some(member) = broker.members.get_mut(&registration.broker_id) else { return Ok(()) };
+    fn stale(&self, registration: &Registration<'_>) -> Option<Stale> {
+        let broker = self.brokers.get(registration.broker_name)?;
+        let member = broker.members.get(&registration.broker_id)?;
         let (version, known) = (registration.topics.data_version, member.version);
-        if version == known {
-            return Ok(());
-        }
         let is_same_process = member.connection == registration.connection;
         let is_older = if is_same_process {
             // One process counts its changes; its clock may be set back between two of them. What
             // has no version has none to compare.
-            version != DataVersion::default()
+            version != known
+                && version != DataVersion::default()
                 && version.counter <= known.counter
                 && version.timestamp <= known.timestamp
         } else {
             let key = |of: DataVersion| (of.state_version, of.timestamp, of.counter);
             key(version) < key(known)
         };
-        if !is_older {
-            return Ok(());
-        }
-        if is_same_process {
+        is_older.then_some(Stale { is_same_process })
+    }
+
+    /// The error for a stale table, which may still show that its sender lives.
+    fn refuse(
+        &mut self,
+        registration: &Registration<'_>,
+        stale: Stale,
+        now: Instant,
+    ) -> RegisterError {
+        let broker = self.brokers.get_mut(registration.broker_name);
+        let member = broker.and_then(|broker| broker.members.get_mut(&registration.broker_id));
+        let Some(member) = member else {
+            return RegisterError::Stale { address: Arc::from("another process") };
+        };
+        if stale.is_same_process {
             member.heard_at = now;
         }
-        Err(RegisterError::Stale { address: Arc::clone(&member.address) })
+        RegisterError::Stale { address: Arc::clone(&member.address) }
+    }
+
+    /// What a master's table changes; nothing when it is the known one.
+    fn changes<'r>(&self, registration: &'r Registration<'_>) -> Option<Changes<'r>> {
+        if registration.broker_id != MASTER {
+            return None;
+        }
+        let new = &registration.topics.topic_config_table;
+        let mut changes = Changes { gone: Vec::new(), set: Vec::new() };
+        let Some(broker) = self.brokers.get(registration.broker_name) else {
+            changes.set = new.iter().map(|(topic, config)| (topic, Queues::of(config))).collect();
+            return Some(changes);
+        };
+        let version = registration.topics.data_version;
+        let is_full = registration.is_full();
+        let is_known = broker.topics_version == Some(version) && version != DataVersion::default();
+        if is_known && (broker.topics_complete || !is_full) {
+            return None;
+        }
+        if is_full && registration.removes_absent {
+            let gone = broker.topics.keys().filter(|topic| !new.contains_key(*topic));
+            changes.gone = gone.cloned().collect();
+        }
+        let all = new.iter().map(|(topic, config)| (topic, Queues::of(config)));
+        changes.set =
+            all.filter(|(topic, queues)| broker.topics.get(*topic) != Some(queues)).collect();
+        Some(changes)
     }
 
     /// Puts the process into its broker; returns the broker's name.
@@ -289,44 +331,26 @@ impl Tables {
         name
     }
 
-    /// Takes over a master's topics if they are not those that are known.
-    fn take_topics(&mut self, name: &Arc<str>, registration: &Registration<'_>) {
-        let version = registration.topics.data_version;
-        let is_full = registration.is_full();
-        let Some(broker) = self.brokers.get_mut(name) else { return };
-        let is_known = broker.topics_version == Some(version) && version != DataVersion::default();
-        if is_known && (broker.topics_complete || !is_full) {
-            return;
+    /// Puts a master's changes in.
+    fn apply(&mut self, name: &Arc<str>, registration: &Registration<'_>, changes: Changes<'_>) {
+        for topic in &changes.gone {
+            self.unlist(name, topic);
         }
-        broker.topics_version = Some(version);
-        broker.topics_complete = is_full;
-        let new = &registration.topics.topic_config_table;
-        if is_full && registration.removes_absent {
-            let gone: Vec<Arc<str>> = broker
-                .topics
-                .extract_if(|topic, _| !new.contains_key(topic))
-                .map(|(t, _)| t)
-                .collect();
-            for topic in gone {
-                self.unlist(name, &topic);
-            }
-        }
-        for (topic, config) in new {
-            let queues = Queues::of(config);
-            if let Some(known) =
-                self.brokers.get_mut(name).and_then(|broker| broker.topics.get_mut(topic))
-            {
-                *known = queues;
-                continue;
-            }
+        let mut listed = Vec::with_capacity(changes.set.len());
+        for (topic, queues) in changes.set {
             let Some(topic) = self.list(name, topic) else {
                 tracing::warn!(broker = &**name, "too many topics, the rest is left out");
-                return;
+                break;
             };
-            if let Some(broker) = self.brokers.get_mut(name) {
-                broker.topics.insert(topic, queues);
-            }
+            listed.push((topic, queues));
         }
+        let Some(broker) = self.brokers.get_mut(name) else { return };
+        for topic in &changes.gone {
+            broker.topics.remove(topic);
+        }
+        broker.topics.extend(listed);
+        broker.topics_version = Some(registration.topics.data_version);
+        broker.topics_complete = registration.is_full();
     }
 
     /// Notes that a broker has a topic; returns the name as all tables share it, or none when there
@@ -379,6 +403,20 @@ impl Tables {
         }
         connections
     }
+}
+
+/// A table that is older than the known one.
+#[derive(Debug, Clone, Copy)]
+struct Stale {
+    /// It came by the connection of the known one.
+    is_same_process: bool,
+}
+
+/// What a master's table changes.
+#[derive(Debug)]
+struct Changes<'r> {
+    gone: Vec<Arc<str>>,
+    set: Vec<(&'r Arc<str>, Queues)>,
 }
 
 impl Queues {
