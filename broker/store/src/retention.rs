@@ -232,3 +232,6 @@ fn percent(value: u32) -> f64 {
 fn percent_text(ratio: f64) -> String {
     format!("{:.1} %", ratio * 100.0)
 }
+
+#[cfg(test)]
+mod tests;
