@@ -80,6 +80,7 @@ fn what_is_appended_survives_a_kill_and_a_clean_stop() {
         assert!(folder.path().join("abort").exists());
         if round % 2 == 0 {
             store.shutdown();
+            assert!(!folder.path().join("abort").exists());
         }
     }
     let offsets: Vec<i64> = all.iter().map(|(appended, _)| appended.queue_offset).collect();
