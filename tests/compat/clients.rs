@@ -33,7 +33,7 @@ pub(crate) fn cluster() -> Cluster {
 /// Runs a client's program to its end and asserts that exactly these steps passed.
 pub(crate) fn assert_steps(cluster: &Cluster, program: &mut Command, steps: &[&str]) {
     program.env("NAMESRV_ADDR", cluster.address());
-    program.env("HOME", cluster.folder());
+    program.env("HOME", cluster.folder()).current_dir(cluster.folder());
     let log = cluster.folder().join("client.out");
     let mut process = Process::spawn("client", program, &log).unwrap();
     let ended = process.wait(CLIENT);

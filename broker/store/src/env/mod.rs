@@ -1,6 +1,6 @@
 //! The seam to the outside: file system and clock, as traits, so that a test can fail a write, hold
 //! a sync or move time. The store touches the machine through here and nowhere else. No format and
-//! no policy lives here; the real thing is in [`os`].
+//! no policy lives here; the real thing is in [`mod@os`].
 
 #[cfg(test)]
 pub(crate) mod faults;
