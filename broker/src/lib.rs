@@ -12,6 +12,8 @@ pub mod net;
 pub mod offsets;
 pub mod pool;
 pub mod queue_locks;
+pub mod rates;
+pub mod registration;
 pub mod schedule;
 pub mod state_file;
 pub mod stats;

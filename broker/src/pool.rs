@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -166,7 +167,6 @@ impl Pool {
 
 impl Shared {
     fn work(&self) {
-        // Counts the thread out also when a job panics.
         let _leaving = Leaving(self);
         loop {
             let mut state = self.state.lock();
@@ -185,7 +185,10 @@ impl Shared {
                 }
             };
             drop(state);
-            job();
+            // A panic ends the job alone: its caller is answered by the duty that it drops.
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                tracing::error!(pool = self.name, "a job panicked");
+            }
         }
     }
 }
@@ -198,3 +201,6 @@ impl Drop for Leaving<'_> {
         self.0.work.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

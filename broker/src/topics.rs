@@ -354,6 +354,14 @@ impl Topics {
         *self.version.lock()
     }
 
+    /// Makes the version greater although no topic has changed: name servers take a table over only
+    /// when its version is new to them. The file gets it with the next change. `now` is in
+    /// milliseconds.
+    pub fn renew_version(&self, now: i64) {
+        self.version.lock().advance(now);
+        self.changes.send_modify(|count| *count += 1);
+    }
+
     /// Wakes after each change; the number counts them.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

@@ -37,6 +37,7 @@ pub struct BrokerConfig {
     /// Port of `/metrics`, `/healthz` and `/readyz`; 0 turns it off. (Tandem's own key.)
     pub http_listen_port: u16,
     /// Name servers, `host:port` separated by semicolons. Names are resolved again at each registration.
+    /// Can be changed at run time.
     pub namesrv_addr: String,
     /// What clients may do with every topic here: 4 read, 2 write, 6 both. Can be changed at run time.
     pub broker_permission: i32,
@@ -60,6 +61,8 @@ pub struct BrokerConfig {
     pub region_id: String,
     /// How often consumer offsets are written to disk, in milliseconds.
     pub flush_consumer_offset_interval: u64,
+    /// How often the progress of the delay levels is written to disk, in milliseconds.
+    pub flush_delay_offset_interval: u64,
     /// A pull that finds nothing is held until a message arrives or its time is up. Can be changed at run time.
     pub long_polling_enable: bool,
     /// How long a pull is held when long polling is off, in milliseconds. Can be changed at run time.
@@ -108,6 +111,7 @@ impl Default for BrokerConfig {
             trace_on: true,
             region_id: "DefaultRegion".to_owned(),
             flush_consumer_offset_interval: 5000,
+            flush_delay_offset_interval: 10_000,
             long_polling_enable: true,
             short_polling_time_mills: 1000,
             notify_consumer_ids_changed_enable: true,

@@ -61,8 +61,13 @@ pub struct Table {
 
 impl Table {
     /// Adds every key of a section with its default.
-    pub fn with_section<T: Serialize + Default>(mut self) -> Self {
-        for (key, value) in fields(&T::default()) {
+    pub fn with_section<T: Serialize + Default>(self) -> Self {
+        self.with_values(&T::default())
+    }
+
+    /// Adds every key of a section with the value that it has there.
+    pub fn with_values<T: Serialize>(mut self, section: &T) -> Self {
+        for (key, value) in fields(section) {
             self.settings.push(Setting { key, value, origin: Origin::Default });
         }
         self.settings.sort_by(|a, b| a.key.cmp(&b.key));

@@ -151,7 +151,7 @@ fn load_file(config: &mut Config, path: &Path) -> Result<(), ConfigError> {
 }
 
 /// Apache's `broker.conf` has `key=value` lines, YAML has `key: value`: the first line that says anything decides.
-fn looks_like_properties(text: &str) -> bool {
+pub(super) fn looks_like_properties(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .find(|line| !line.is_empty() && !line.starts_with(['#', '!']))

@@ -5,6 +5,7 @@
 //! file by [`reference`]. A field stands here only when some code reads it.
 
 mod broker;
+mod edit;
 mod keys;
 mod live;
 mod load;
@@ -14,8 +15,9 @@ pub mod reference;
 mod yaml;
 
 pub use broker::{BrokerConfig, BrokerRole};
+pub use edit::edit;
 pub use keys::{Setting, Table, TableError};
-pub use live::Live;
+pub use live::{Live, RUN_TIME_KEYS};
 pub use load::{Config, ConfigError, Flags, Origin, Source, load};
 pub use name_server::NameServerConfig;
 pub use properties::{parse_properties, write_properties};

@@ -1,18 +1,21 @@
 //! The request's own fields: names and values, read in order, without a map.
 //!
-//! The JSON reader rewrites this region in place into a form that can be read any number of times:
-//! each token (name, value, name, value ...) ends with the byte 255, and the rest of what was
-//! punctuation before a token is 254. Neither byte occurs in UTF-8, so tokens need no escapes and
-//! can be lent out as they stand. Binary headers are read as they came.
+//! The JSON reader rewrites this region in place into a form that can be read any number of times.
+//! Tokens (name, value, name, value ...) are lent out as they stand; the punctuation before each
+//! becomes its mark: any number of [`PAD`], then one byte with the token's length, or
+//! [`TOKEN_LONG`] if that does not fit, and then the token ends before the next [`PAD`], a byte
+//! that UTF-8 does not have. Binary headers are read as they came.
 
 use super::scan::find_255;
 use super::{FrameError, Serialize, scan};
 use crate::header::{FromExt, HeaderError};
 
-/// Ends a token.
-pub(super) const TOKEN_END: u8 = 255;
-/// Fills what is no token.
-pub(super) const FILLER: u8 = 254;
+/// Fills what is no token, and ends a long one.
+pub(super) const PAD: u8 = 255;
+/// Mark of a token too long for its length to fit.
+pub(super) const TOKEN_LONG: u8 = 254;
+/// Longest token whose length is its mark, in bytes.
+pub(super) const TOKEN_SHORT_MAX: usize = 253;
 
 /// Undecoded fields of a header. Cheap to copy; reading does not use them up.
 #[derive(Debug, Clone, Copy)]
@@ -76,13 +79,39 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
+    #[inline]
     fn marked_token(&mut self) -> Option<&'a [u8]> {
-        while let Some((&FILLER, rest)) = self.rest.split_first() {
+        // Nearly every mark stands over two quotes and the comma or colon between them.
+        match self.rest.split_first_chunk() {
+            Some((&[PAD, PAD, length], rest)) if usize::from(length) <= TOKEN_SHORT_MAX => {
+                let (token, rest) = rest.split_at_checked(usize::from(length))?;
+                self.rest = rest;
+                Some(token)
+            }
+            _ => self.rarely_marked_token(),
+        }
+    }
+
+    #[inline(never)]
+    fn rarely_marked_token(&mut self) -> Option<&'a [u8]> {
+        // A value that had many escapes has left many pads.
+        while let Some((&[PAD, PAD, PAD, PAD, PAD, PAD, PAD, PAD], rest)) =
+            self.rest.split_first_chunk()
+        {
             self.rest = rest;
         }
-        let (token, rest) = self.rest.split_at_checked(find_255(self.rest)?)?;
-        self.rest = rest.get(1..)?;
-        Some(token)
+        loop {
+            let (mark, rest) = self.rest.split_first()?;
+            self.rest = rest;
+            let length = match *mark {
+                PAD => continue,
+                TOKEN_LONG => find_255(rest)?,
+                length => usize::from(length),
+            };
+            let (token, rest) = rest.split_at_checked(length)?;
+            self.rest = rest;
+            return Some(token);
+        }
     }
 
     fn prefixed_token(&mut self, length: usize, prefix: usize) -> Option<&'a [u8]> {
@@ -117,6 +146,7 @@ impl<'a> Entries<'a> {
 impl<'a> Iterator for Entries<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match self.serialize {
             Serialize::Json => Some((self.marked_token()?, self.marked_token()?)),

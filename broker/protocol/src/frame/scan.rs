@@ -19,50 +19,44 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four))
 }
 
-/// Index of the first byte that is `a` or `b`.
-pub(super) fn find_either(bytes: &[u8], a: u8, b: u8) -> Option<usize> {
-    let (chunks, tail) = bytes.as_chunks::<8>();
-    for (index, chunk) in chunks.iter().enumerate() {
-        let word = u64::from_le_bytes(*chunk);
-        let marks =
-            zero_bytes(word ^ (u64::from(a) * ONES)) | zero_bytes(word ^ (u64::from(b) * ONES));
+/// Index of the first byte of which `marks` of its word has a mark and which `is` wanted.
+#[inline(always)]
+fn find(bytes: &[u8], marks: impl Fn(u64) -> u64, is: impl Fn(u8) -> bool) -> Option<usize> {
+    let mut rest = bytes;
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+        let marks = marks(u64::from_le_bytes(*chunk));
         if marks != 0 {
-            return Some(index * 8 + first_mark(marks));
+            return Some(bytes.len() - rest.len() + first_mark(marks));
         }
+        rest = after;
     }
-    let index = tail.iter().position(|byte| *byte == a || *byte == b)?;
-    Some(chunks.len() * 8 + index)
+    rest.iter().position(|byte| is(*byte)).map(|index| bytes.len() - rest.len() + index)
+}
+
+/// Index of the first byte that is `a` or `b`.
+#[inline(always)]
+pub(super) fn find_either(bytes: &[u8], a: u8, b: u8) -> Option<usize> {
+    let (all_a, all_b) = (u64::from(a) * ONES, u64::from(b) * ONES);
+    let marks = |word: u64| zero_bytes(word ^ all_a) | zero_bytes(word ^ all_b);
+    find(bytes, marks, |byte| byte == a || byte == b)
 }
 
 /// Index of the first byte of 255, which no UTF-8 text holds.
 pub(super) fn find_255(bytes: &[u8]) -> Option<usize> {
-    let (chunks, tail) = bytes.as_chunks::<8>();
-    for (index, chunk) in chunks.iter().enumerate() {
-        let marks = zero_bytes(!u64::from_le_bytes(*chunk));
-        if marks != 0 {
-            return Some(index * 8 + first_mark(marks));
-        }
-    }
-    let index = tail.iter().position(|byte| *byte == 255)?;
-    Some(chunks.len() * 8 + index)
+    find(bytes, |word| zero_bytes(!word), |byte| byte == 255)
 }
 
 /// Index of the first byte that may not stand in a JSON string as it is: a control character, a
 /// quote or a backslash.
+#[inline]
 pub(super) fn find_escaped(bytes: &[u8]) -> Option<usize> {
-    let (chunks, tail) = bytes.as_chunks::<8>();
-    for (index, chunk) in chunks.iter().enumerate() {
-        let word = u64::from_le_bytes(*chunk);
+    let marks = |word: u64| {
         let controls = word.wrapping_sub(0x20 * ONES) & !word & HIGHS;
-        let marks = controls
+        controls
             | zero_bytes(word ^ (u64::from(b'"') * ONES))
-            | zero_bytes(word ^ (u64::from(b'\\') * ONES));
-        if marks != 0 {
-            return Some(index * 8 + first_mark(marks));
-        }
-    }
-    let index = tail.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\')?;
-    Some(chunks.len() * 8 + index)
+            | zero_bytes(word ^ (u64::from(b'\\') * ONES))
+    };
+    find(bytes, marks, |byte| byte < 0x20 || byte == b'"' || byte == b'\\')
 }
 
 /// A whole decimal number with an optional sign, and nothing around it.

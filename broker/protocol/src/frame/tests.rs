@@ -101,3 +101,70 @@ fn headers_are_read_as_leniently_as_clients_write_them() {
     let expected = [("topic", "a'b"), ("queueId", "3"), ("flag", "true"), ("u", "😀\u{FFFD}A")];
     assert_eq!(fields(&frame), expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
 }
+
+#[test]
+fn tokens_of_any_length_stand_side_by_side_in_any_form() {
+    for length in [0, 1, 252, 253, 254, 255, 256, 70_000] {
+        let long = "x".repeat(length);
+        let escaped = r"\u0001".repeat(length);
+        let header = format!(
+            "{{extFields:{{a:1,'{long}b':2,\"c\":\"{long}\",d:true,\"{long}e\":\"{long}\",\
+             \"f\" : '{escaped}' ,\"g\":null,\"h\":[\"{long}\"],\"i\":\"\"}}}}"
+        );
+        let mut bytes = json_frame(&header, b"");
+        let frame = Frame::parse(&mut bytes).unwrap();
+        let expected = [
+            ("a".to_owned(), "1".to_owned()),
+            (format!("{long}b"), "2".to_owned()),
+            ("c".to_owned(), long.clone()),
+            ("d".to_owned(), "true".to_owned()),
+            (format!("{long}e"), long.clone()),
+            ("f".to_owned(), "\u{1}".repeat(length)),
+            ("i".to_owned(), String::new()),
+        ];
+        assert!(fields(&frame) == expected, "length {length}");
+    }
+}
+
+#[test]
+fn a_bare_word_has_a_bounded_length() {
+    let header = |digits: usize| format!("{{extFields:{{a:{}}}}}", "1".repeat(digits));
+    let mut bytes = json_frame(&header(253), b"");
+    assert_eq!(fields(&Frame::parse(&mut bytes).unwrap())[0].1.len(), 253);
+    let mut bytes = json_frame(&header(254), b"");
+    assert!(matches!(Frame::parse(&mut bytes), Err(FrameError::Json { .. })));
+}
+
+#[test]
+fn escapes_of_all_kinds_are_known() {
+    let remark = |escaped: &str| {
+        let mut bytes = json_frame(&format!("{{\"remark\":\"{escaped}\"}}"), b"");
+        Frame::parse(&mut bytes).unwrap().head.remark.map(Cow::into_owned).unwrap()
+    };
+    assert_eq!(remark(r#"\b\f\n\r\t\v\"\'\\\/"#), "\u{8}\u{c}\n\r\t\u{b}\"'\\/");
+    assert_eq!(remark(r"\0\7\x41\xe9\u0041\u20AC"), "\0\u{7}A\u{e9}A\u{20ac}");
+    assert_eq!(remark(r"\u0000\u0009\u000a\u007F"), "\0\t\n\u{7f}");
+    assert_eq!(remark(r"a\ud83d\uDE00b"), "a\u{1f600}b");
+    assert_eq!(remark(r"\ud83d"), "\u{FFFD}");
+    assert_eq!(remark(r"\ude00\ud83dx"), "\u{FFFD}\u{FFFD}x");
+    assert_eq!(remark(r"\ud83d\u0041"), "\u{FFFD}A");
+}
+
+#[test]
+fn binary_codes_are_cut_to_16_bits() {
+    let request = RequestHead {
+        code: code::request::POP_MESSAGE,
+        opaque: 1,
+        oneway: true,
+        serialize: Serialize::Binary,
+        language: Language::NodeJs,
+        version: 399,
+        short_names: false,
+    };
+    let mut bytes = Vec::new();
+    encode_request(&mut bytes, &request, &NoHeader, 0);
+    let frame = Frame::parse(&mut bytes).unwrap();
+    assert_eq!(frame.head.code, 3442);
+    assert_eq!(frame.head.language, Language::NodeJs);
+    assert!(frame.head.is_oneway() && !frame.head.is_response());
+}

@@ -47,6 +47,8 @@ fn texts() -> impl Strategy<Value = String> {
         "[\u{0}-\u{1f}\"'\\\\/,:{}\\[\\]]{0,40}",
         "(KEYS\u{1}[a-z]{0,9}\u{2}){0,9}",
         "[\u{80}-\u{10ffff}]{0,20}",
+        // Around the length at which the reader marks a token in another way.
+        "[a-z\u{1}]{250,258}",
     ]
 }
 
