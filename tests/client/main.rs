@@ -1,6 +1,8 @@
 //! The project's own client against Apache's broker and name server, and against ours: the same
 //! steps with the same outcome.
 
+mod load;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -19,7 +21,7 @@ fn against_apache() {
 
 /// Everything that the client offers, once with each way to write headers.
 fn exercise(maker: Maker) -> Result<()> {
-    let cluster = Cluster::start(maker, vec![BrokerOptions::master("broker-a")])?;
+    let mut cluster = Cluster::start(maker, vec![BrokerOptions::master("broker-a")])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for serialize in [Serialize::Json, Serialize::Binary] {
         let steps = Steps::new(&cluster, serialize);
@@ -27,7 +29,7 @@ fn exercise(maker: Maker) -> Result<()> {
             .block_on(steps.run())
             .with_context(|| format!("{maker:?} with {serialize:?}\n{}", cluster.logs()))?;
     }
-    Ok(())
+    load::exercise(&mut cluster).with_context(|| format!("{maker:?} under load"))
 }
 
 struct Steps {

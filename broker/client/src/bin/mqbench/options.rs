@@ -69,10 +69,11 @@ pub(crate) struct Common {
     /// How many topics to spread the load over.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) topics: u32,
-    /// Queues a topic has on each broker.
+    /// Queues that a topic gets on each broker when it is made; a topic that is there keeps its
+    /// own.
     #[arg(short, long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) queues: u32,
-    /// Do not create or change topics: they exist, with at least --queues queues.
+    /// Make no topics: a missing one is an error.
     #[arg(long)]
     pub(crate) no_create: bool,
     /// How request headers are written.

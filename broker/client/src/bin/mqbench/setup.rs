@@ -86,28 +86,40 @@ async fn masters(common: &Common, client: &Client) -> Result<Vec<String>> {
     Ok(masters)
 }
 
-/// Makes the topic, unless told not to, and lists its queues on every master.
+/// The topic's queues on every master. Made where it is missing, unless told not to; a topic that
+/// is there stays as it is, whatever its number of queues.
 async fn topic_queues(
     common: &Common,
     client: &Client,
     masters: &[String],
     topic: &str,
 ) -> Result<Vec<SendTarget>> {
-    let count = i32::try_from(common.queues)?;
     let mut queues = Vec::new();
     for address in masters {
-        if !common.no_create {
-            let topic = TopicConfig::new(topic, count);
-            let created = client.admin().update_topic(address, &topic).await;
-            created.with_context(|| format!("make topic {} on {address}", topic.topic_name))?;
+        for queue_id in queue_ids(common, client, address, topic).await? {
+            queues.push(SendTarget { address: address.clone(), topic: topic.to_owned(), queue_id });
         }
-        queues.extend((0..count).map(|queue_id| SendTarget {
-            address: address.clone(),
-            topic: topic.to_owned(),
-            queue_id,
-        }));
     }
     Ok(queues)
+}
+
+async fn queue_ids(
+    common: &Common,
+    client: &Client,
+    address: &str,
+    topic: &str,
+) -> Result<Vec<i32>> {
+    let admin = client.admin();
+    match admin.topic_stats(address, topic).await {
+        Ok(stats) => Ok(stats.offset_table.keys().map(|queue| queue.queue_id).collect()),
+        Err(error) if error.is_topic_missing() && !common.no_create => {
+            let count = i32::try_from(common.queues)?;
+            let created = admin.update_topic(address, &TopicConfig::new(topic, count)).await;
+            created.with_context(|| format!("make topic {topic} on {address}"))?;
+            Ok((0..count).collect())
+        }
+        Err(error) => Err(error).with_context(|| format!("ask for topic {topic} on {address}")),
+    }
 }
 
 async fn pulls(
