@@ -230,8 +230,9 @@ mod tests {
     #[test]
     fn months_begin_where_the_calendar_says() {
         let mut start = 0;
-        for year in 1970..2110 {
-            let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+        for year in 1970_u32..2110 {
+            let leap =
+                (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
             let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
             for length in lengths {
                 let end = start + length * DAY_MS;

@@ -267,31 +267,35 @@ impl Tables {
         RegisterError::Stale { address: Arc::clone(&member.address) }
     }
 
-    /// What a master's table changes; nothing when it is the known one.
+    /// What a master's table changes; none for a slave's.
     fn changes<'r>(&self, registration: &'r Registration<'_>) -> Option<Changes<'r>> {
         if registration.broker_id != MASTER {
             return None;
         }
         let new = &registration.topics.topic_config_table;
-        let mut changes = Changes { gone: Vec::new(), set: Vec::new() };
+        let is_full = registration.is_full();
+        let all = new.iter().map(|(topic, config)| (topic, Queues::of(config)));
         let Some(broker) = self.brokers.get(registration.broker_name) else {
-            changes.set = new.iter().map(|(topic, config)| (topic, Queues::of(config))).collect();
-            return Some(changes);
+            return Some(Changes { gone: Vec::new(), set: all.collect(), is_complete: is_full });
         };
         let version = registration.topics.data_version;
-        let is_full = registration.is_full();
         let is_known = broker.topics_version == Some(version) && version != DataVersion::default();
         if is_known && (broker.topics_complete || !is_full) {
-            return None;
+            // No topic has come or gone, but the broker's own permission may mask others now.
+            let differs = |topic: &Arc<str>, queues: &Queues| {
+                broker.topics.get(topic).is_some_and(|known| known != queues)
+            };
+            let set = all.filter(|(topic, queues)| differs(topic, queues)).collect();
+            let is_complete = broker.topics_complete;
+            return Some(Changes { gone: Vec::new(), set, is_complete });
         }
-        if is_full && registration.removes_absent {
-            let gone = broker.topics.keys().filter(|topic| !new.contains_key(*topic));
-            changes.gone = gone.cloned().collect();
-        }
-        let all = new.iter().map(|(topic, config)| (topic, Queues::of(config)));
-        changes.set =
-            all.filter(|(topic, queues)| broker.topics.get(*topic) != Some(queues)).collect();
-        Some(changes)
+        let is_gone =
+            |topic: &&Arc<str>| is_full && registration.removes_absent && !new.contains_key(*topic);
+        Some(Changes {
+            gone: broker.topics.keys().filter(is_gone).cloned().collect(),
+            set: all.filter(|(topic, q)| broker.topics.get(*topic) != Some(q)).collect(),
+            is_complete: is_full,
+        })
     }
 
     /// Puts the process into its broker; returns the broker's name.
@@ -350,7 +354,7 @@ impl Tables {
         }
         broker.topics.extend(listed);
         broker.topics_version = Some(registration.topics.data_version);
-        broker.topics_complete = registration.is_full();
+        broker.topics_complete = changes.is_complete;
     }
 
     /// Notes that a broker has a topic; returns the name as all tables share it, or none when there
@@ -417,6 +421,8 @@ struct Stale {
 struct Changes<'r> {
     gone: Vec<Arc<str>>,
     set: Vec<(&'r Arc<str>, Queues)>,
+    /// Whether nothing is missing afterwards.
+    is_complete: bool,
 }
 
 impl Queues {

@@ -261,6 +261,17 @@ fn a_full_table_makes_up_for_a_lost_increment() {
 }
 
 #[test]
+fn permissions_may_change_without_a_new_version() {
+    let routes = Routes::default();
+    master(&["t"], 1).to(&routes).unwrap();
+    // The broker's own permission was taken away: it masks every topic's.
+    master(&[], 1).with("t", 4).to(&routes).unwrap();
+    assert_eq!(perm_of(&routes, "t"), 4);
+    master(&[], 1).with("t", 6).increment().to(&routes).unwrap();
+    assert_eq!(perm_of(&routes, "t"), 6);
+}
+
+#[test]
 fn a_split_table_removes_nothing() {
     let routes = Routes::default();
     Says { removes_absent: false, ..master(&["t"], 1) }.to(&routes).unwrap();
