@@ -39,6 +39,21 @@ pub(crate) struct Marks {
     pub(crate) dispatched: Option<u64>,
 }
 
+impl Marks {
+    fn of(bytes: &[u8]) -> Marks {
+        let valid = bytes[MARK_AT..OFFSET_AT] == MARK_MAGIC
+            && bytes[CRC_AT..CRC_AT + 4] == mark_crc(bytes).to_be_bytes();
+        let offset = |at| u64::from_be_bytes(word(bytes, at));
+        Marks {
+            physic_ms: i64::from_be_bytes(word(bytes, PHYSIC_AT)),
+            logics_ms: i64::from_be_bytes(word(bytes, LOGICS_AT)),
+            index_ms: i64::from_be_bytes(word(bytes, INDEX_AT)),
+            durable: valid.then(|| offset(OFFSET_AT)),
+            dispatched: valid.then(|| offset(DISPATCHED_AT)).filter(|offset| *offset > 0),
+        }
+    }
+}
+
 /// The open file. Changes go to the page cache at once, so they survive a kill, and to the disk with
 /// [`Checkpoint::sync`].
 #[derive(Debug)]
@@ -75,20 +90,21 @@ impl Checkpoint {
         Ok(Checkpoint { path: path.to_path_buf(), file, page })
     }
 
+    /// What the file says, without opening it for more; nothing if it is missing.
+    pub(crate) fn read(files: &dyn FileSystem, path: &Path) -> Result<Marks, StoreError> {
+        match files.read(path) {
+            Ok(mut bytes) => {
+                bytes.resize(LEN, 0);
+                Ok(Marks::of(&bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Marks::default()),
+            Err(error) => Err(StoreError::io("read", path, error)),
+        }
+    }
+
     /// What the file says now.
     pub(crate) fn marks(&self) -> Marks {
-        let page = self.page.lock();
-        let bytes = page.bytes.as_slice();
-        let valid = bytes[MARK_AT..OFFSET_AT] == MARK_MAGIC
-            && bytes[CRC_AT..CRC_AT + 4] == mark_crc(bytes).to_be_bytes();
-        let offset = |at| u64::from_be_bytes(word(bytes, at));
-        Marks {
-            physic_ms: i64::from_be_bytes(word(bytes, PHYSIC_AT)),
-            logics_ms: i64::from_be_bytes(word(bytes, LOGICS_AT)),
-            index_ms: i64::from_be_bytes(word(bytes, INDEX_AT)),
-            durable: valid.then(|| offset(OFFSET_AT)),
-            dispatched: valid.then(|| offset(DISPATCHED_AT)).filter(|offset| *offset > 0),
-        }
+        Marks::of(self.page.lock().bytes.as_slice())
     }
 
     /// The log is on disk up to `durable`; its newest record there was stored at `physic_ms`.
@@ -140,7 +156,10 @@ impl Checkpoint {
         if !std::mem::take(&mut self.page.lock().dirty) {
             return Ok(());
         }
-        self.file.sync_all().map_err(|error| StoreError::io("sync", &self.path, error))
+        self.file.sync_all().map_err(|error| {
+            self.page.lock().dirty = true;
+            StoreError::io("sync", &self.path, error)
+        })
     }
 }
 

@@ -315,7 +315,7 @@ fn enter_index(work: &Work<'_>, record: &RecordView<'_>) -> io::Result<()> {
 }
 
 /// The tags code of the record's unit; in the delay topic, when the message is due.
-fn tags_code(delays: &DelayLevels, record: &RecordView<'_>) -> i64 {
+pub(crate) fn tags_code(delays: &DelayLevels, record: &RecordView<'_>) -> i64 {
     if record.topic == name::SCHEDULE_TOPIC
         && let Some(delay) = level(record.properties).and_then(|level| delays.delay_ms(level))
     {

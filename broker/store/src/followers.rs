@@ -56,6 +56,7 @@ impl Followers {
         let wake = Arc::new(Wake::default());
         let table = open_table(env, config, log, known, &wake)?;
         let position = start::find(log, &table, known);
+        log.check_structure(position)?;
         log.frontiers.dispatch_to(position);
         let shape = Shape { slots: config.max_hash_slot_num, entries: config.max_index_num };
         let (files, clock) = (Arc::clone(&env.files), Arc::clone(&env.clock));

@@ -4,6 +4,7 @@
 //! policy, no consumer group and no socket.
 
 mod arrivals;
+pub mod check;
 mod checkpoint;
 mod commit_log;
 pub mod config;

@@ -26,7 +26,7 @@ use crate::status::PutFigures;
 
 pub use flush::Flushed;
 pub(crate) use flush::Flusher;
-pub(crate) use reader::LogEntry;
+pub(crate) use reader::{LogEntry, entry_at};
 
 /// A message on its way into the log, with everything that the broker decides about it. Offsets and
 /// store time are the log's to give.

@@ -129,7 +129,7 @@ impl CommitLog {
 
 /// What stands at the front of `bytes`, which go to the end of the published part of a file that
 /// ends at `file_end`. Checks place and structure, not the body.
-pub(super) fn entry_at(bytes: &[u8], offset: u64, file_end: u64) -> LogEntry<'_> {
+pub(crate) fn entry_at(bytes: &[u8], offset: u64, file_end: u64) -> LogEntry<'_> {
     match record::peek(bytes) {
         Peek::Unwritten => LogEntry::Damaged("zeros instead of a record"),
         Peek::Other => LogEntry::Damaged("neither a record nor an end mark"),

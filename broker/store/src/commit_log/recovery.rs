@@ -6,8 +6,8 @@
 
 use broker_protocol::record::{MAGIC_V1, RecordView};
 
-use super::Recovered;
 use super::reader::{LogEntry, entry_at};
+use super::{CommitLog, Recovered};
 use crate::checkpoint::Marks;
 use crate::env::FileSystem;
 use crate::error::StoreError;
@@ -147,8 +147,35 @@ fn judge(segments: &Segments, known: &Known, scan: &Scan) -> Result<(), StoreErr
     Err(damaged(segments, scan.end, &format!("{reason}, but a good record follows at {next}")))
 }
 
+impl CommitLog {
+    /// Refuses a log in which no record can be told from the next somewhere between `from`, where the
+    /// dispatcher goes on, and the end: it could only skip what follows. A damaged body alone is
+    /// reported and keeps its place.
+    pub(crate) fn check_structure(&self, from: u64) -> Result<(), StoreError> {
+        let mut at = from.max(self.min_offset());
+        loop {
+            let next = self.with_structure(at, |entry| match entry {
+                LogEntry::Record(record) => {
+                    if !record.body_is_intact() {
+                        self.report(at, "the body doesn't match its checksum");
+                    }
+                    Ok(Some(at + record.bytes.len() as u64))
+                }
+                LogEntry::Blank(next) => Ok(Some(next)),
+                LogEntry::End => Ok(None),
+                LogEntry::Damaged(reason) => Err(damaged(&self.segments, at, reason)),
+            });
+            match next {
+                Some(Ok(Some(next))) => at = next,
+                Some(Err(error)) => return Err(error),
+                Some(Ok(None)) | None => return Ok(()),
+            }
+        }
+    }
+}
+
 /// The error for a record at `offset` that should be there and isn't.
-pub(crate) fn damaged(segments: &Segments, offset: u64, reason: &str) -> StoreError {
+fn damaged(segments: &Segments, offset: u64, reason: &str) -> StoreError {
     let start = offset - offset % segments.file_len();
     let path = segments.path_of(start);
     StoreError::Damaged { path, start, offset, reason: reason.to_owned() }

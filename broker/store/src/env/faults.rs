@@ -71,6 +71,10 @@ impl FileSystem for FaultyFiles {
         OsFiles.open(path).map(|file| self.wrap(file))
     }
 
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        OsFiles.open_to_read(path)
+    }
+
     fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>> {
         OsFiles.create(path, len).map(|file| self.wrap(file))
     }

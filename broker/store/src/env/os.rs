@@ -47,6 +47,10 @@ impl FileSystem for OsFiles {
         Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(path)?)))
     }
 
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(OsFile(fs::File::open(path)?)))
+    }
+
     fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         // Sized at once, so that a kill between here and the allocation leaves no short file.

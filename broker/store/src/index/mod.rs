@@ -328,6 +328,17 @@ impl<'a> Keys<'a> {
     }
 }
 
+/// The hashes under which a message of `topic` with these properties is found.
+pub(crate) fn key_hashes<'a>(
+    topic: &'a str,
+    properties: Properties<'a>,
+) -> impl Iterator<Item = u32> + 'a {
+    let keys = Keys::of(properties);
+    let others = keys.others.into_iter().flat_map(|keys| keys.split(' '));
+    let keys = keys.unique.into_iter().chain(others.filter(|key| !key.is_empty()));
+    keys.map(move |key| key_hash(topic, key))
+}
+
 /// Whether a message with these properties really bears `key`.
 pub(crate) fn bears_key(properties: Properties<'_>, key: &str) -> bool {
     Keys::of(properties).iter().any(|found| found == key)
