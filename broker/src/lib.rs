@@ -1,11 +1,15 @@
 //! Tandem's server: a RocketMQ 4.9-compatible broker and name server.
 
 pub mod admin_http;
+pub mod broker;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod dispatch;
 pub mod groups;
+pub mod handler;
 pub mod logging;
+pub mod long_poll;
 pub mod metrics;
 pub mod nameserver;
 pub mod net;
@@ -14,6 +18,7 @@ pub mod pool;
 pub mod queue_locks;
 pub mod rates;
 pub mod registration;
+pub mod run;
 pub mod schedule;
 pub mod state_file;
 pub mod stats;

@@ -16,6 +16,8 @@ use crate::net::{Answer, Later, OwnedFrame, Reply};
 
 /// The remark that clients of RocketMQ know for a full queue.
 pub const OVERLOAD_REMARK: &str = "[OVERLOAD]system busy, start flow control for a while";
+/// Bytes of requests that may wait, whatever their number: a request keeps its body in memory.
+const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// An idle thread leaves after this time.
 const THREAD_IDLE_TIME: Duration = Duration::from_secs(30);
 
@@ -48,10 +50,17 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<(Instant, Job)>,
+    queue: VecDeque<Waiting>,
+    waiting_bytes: usize,
     threads: usize,
     idle: usize,
     stopped: bool,
+}
+
+struct Waiting {
+    since: Instant,
+    bytes: usize,
+    job: Job,
 }
 
 impl Pool {
@@ -64,12 +73,20 @@ impl Pool {
 
     /// Runs `job` on one of the pool's threads; jobs start in order.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), PoolFull> {
+        self.run_sized(0, Box::new(job))
+    }
+
+    /// Runs a job that keeps `bytes` in memory while it waits.
+    fn run_sized(&self, bytes: usize, job: Job) -> Result<(), PoolFull> {
         let shared = &self.shared;
         let mut state = shared.state.lock();
-        if state.stopped || state.queue.len() >= shared.queue_max {
+        let fits = state.queue.len() < shared.queue_max
+            && state.waiting_bytes.saturating_add(bytes) <= WAITING_BYTES_MAX;
+        if state.stopped || !fits {
             return Err(PoolFull);
         }
-        state.queue.push_back((Instant::now(), Box::new(job)));
+        state.queue.push_back(Waiting { since: Instant::now(), bytes, job });
+        state.waiting_bytes += bytes;
         if state.idle >= state.queue.len() || state.threads >= shared.threads_max {
             drop(state);
             shared.work.notify_one();
@@ -87,6 +104,7 @@ impl Pool {
             if state.threads == 0 {
                 // Nobody would ever take the job up.
                 state.queue.pop_back();
+                state.waiting_bytes -= bytes;
                 return Err(PoolFull);
             }
         }
@@ -112,21 +130,26 @@ impl Pool {
         handler: impl FnOnce(&mut OwnedFrame, Later) + Send + 'static,
     ) {
         let mut request = OwnedFrame::copy(request);
-        self.run_or_refuse(reply.later(), move |later| handler(&mut request, later));
+        let bytes = request.len();
+        self.refuse_or_run(bytes, reply.later(), move |later| handler(&mut request, later));
     }
 
     /// Runs `job` with the duty to answer; a full queue answers SYSTEM_BUSY at once.
     pub fn run_or_refuse(&self, later: Later, job: impl FnOnce(Later) + Send + 'static) {
+        self.refuse_or_run(0, later, job);
+    }
+
+    fn refuse_or_run(&self, bytes: usize, later: Later, job: impl FnOnce(Later) + Send + 'static) {
         // The duty travels in a cell, so that it can be taken back out of a job that is refused.
         let cell = Arc::new(Mutex::new(Some(later)));
         let job_cell = Arc::clone(&cell);
-        let refused = self.run(move || {
+        let job = move || {
             let later = job_cell.lock().take();
             if let Some(later) = later {
                 job(later);
             }
-        });
-        if refused.is_err()
+        };
+        if self.run_sized(bytes, Box::new(job)).is_err()
             && let Some(later) = cell.lock().take()
         {
             later.error(response::SYSTEM_BUSY, OVERLOAD_REMARK);
@@ -146,7 +169,7 @@ impl Pool {
     /// How long the first waiting job has waited.
     pub fn head_wait(&self) -> Duration {
         let state = self.shared.state.lock();
-        state.queue.front().map_or(Duration::ZERO, |(since, _)| since.elapsed())
+        state.queue.front().map_or(Duration::ZERO, |first| first.since.elapsed())
     }
 
     /// Takes no further jobs and waits until those that were taken are done, at most `patience`.
@@ -171,7 +194,8 @@ impl Shared {
         loop {
             let mut state = self.state.lock();
             let job = loop {
-                if let Some((_, job)) = state.queue.pop_front() {
+                if let Some(Waiting { bytes, job, .. }) = state.queue.pop_front() {
+                    state.waiting_bytes -= bytes;
                     break job;
                 }
                 if state.stopped {

@@ -108,7 +108,7 @@ impl<R: Role> Connection<R> {
                     Poll::Pending => {}
                 }
             }
-            if !drained {
+            if !drained || (self.output.len() < BATCH_BYTES && self.left.peer.has_waiting()) {
                 continue;
             }
             if self.ended || (self.left.peer.is_finishing() && self.output.is_empty()) {

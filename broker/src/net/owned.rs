@@ -35,6 +35,12 @@ impl OwnedFrame {
         OwnedFrame { bytes, head: Head { remark, ..without_remark(&frame.head) } }
     }
 
+    /// Bytes that the copy keeps in memory, roughly.
+    #[expect(clippy::len_without_is_empty, reason = "a frame is never empty")]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The fixed part of the header.
     pub fn head(&self) -> &Head<'static> {
         &self.head

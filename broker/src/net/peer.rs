@@ -211,9 +211,14 @@ impl Peer {
         self.waiting.lock().waker = Some(waker.clone());
     }
 
+    /// True if frames wait to be taken up.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting_count.load(Ordering::Acquire) > 0
+    }
+
     /// Moves the frames handed over so far into the connection's output.
     pub(super) fn drain_into(&self, output: &mut Output) {
-        if self.waiting_count.load(Ordering::Acquire) == 0 {
+        if !self.has_waiting() {
             return;
         }
         let frames = {

@@ -47,6 +47,20 @@ fn a_full_queue_refuses_at_once() {
 }
 
 #[test]
+fn large_requests_fill_the_queue_by_their_bytes() {
+    let pool = Pool::new("test", 1, 10);
+    let release = occupy(&pool);
+    let half = WAITING_BYTES_MAX / 2;
+    assert_eq!(pool.run_sized(half, Box::new(|| {})), Ok(()));
+    assert_eq!(pool.run_sized(half + 1, Box::new(|| {})), Err(PoolFull));
+    assert_eq!(pool.run_sized(half, Box::new(|| {})), Ok(()));
+    assert_eq!(pool.run_sized(1, Box::new(|| {})), Err(PoolFull));
+    drop(release);
+    assert!(pool.stop(Duration::from_secs(20)));
+    assert_eq!(pool.shared.state.lock().waiting_bytes, 0);
+}
+
+#[test]
 fn a_job_does_not_wait_behind_a_blocked_one() {
     let pool = Pool::new("test", 2, 10);
     let _blocked = occupy(&pool);
