@@ -53,6 +53,11 @@ impl DeletedTopics {
         self.marks.lock().deleted_below.get(topic).copied().unwrap_or(0)
     }
 
+    /// The highest of all marks; 0 if there is none.
+    pub(crate) fn highest(&self) -> u64 {
+        self.marks.lock().deleted_below.values().copied().max().unwrap_or(0)
+    }
+
     /// Declares `topic`'s records below `offset` dead, durably.
     pub(crate) fn mark(&self, topic: &str, offset: u64) -> io::Result<()> {
         self.change(|marks| {
@@ -97,6 +102,7 @@ mod tests {
         marks.mark("U", 900).unwrap();
         marks.mark("T", 400).unwrap();
         assert_eq!((open().below("T"), open().below("U"), open().below("V")), (500, 900, 0));
+        assert_eq!(open().highest(), 900);
         marks.forget_below(499).unwrap();
         assert_eq!(open().below("T"), 500);
         marks.forget_below(500).unwrap();

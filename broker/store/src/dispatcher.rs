@@ -55,6 +55,8 @@ pub(crate) struct Dispatcher {
     arrived: Vec<Arc<Queue>>,
     /// Pause before the next try after a failure.
     retry_pause: Duration,
+    /// Records that could not be given a place in a queue.
+    left_out: u64,
 }
 
 /// What was found at an offset of the log.
@@ -93,6 +95,7 @@ impl Dispatcher {
             index: Progress::at(index),
             arrived: Vec::new(),
             retry_pause: RETRY_PAUSE_MIN,
+            left_out: 0,
         }
     }
 
@@ -187,10 +190,7 @@ impl Dispatcher {
             return Ok(());
         }
         if !can_be_folder(record.topic) || record.queue_id < 0 || record.queue_offset < 0 {
-            tracing::error!(
-                offset = record.physical_offset, topic = ?record.topic, queue = record.queue_id,
-                "a record names no possible queue and is left out"
-            );
+            self.leave_out(record, "it names no possible queue");
             return Ok(());
         }
         let queue = work.followers.table.queue(record.topic, record.queue_id);
@@ -203,13 +203,7 @@ impl Dispatcher {
         match queue.enter(&unit)? {
             Entered::Skipped => return Ok(()),
             Entered::Refused => {
-                tracing::error!(
-                    offset = unit.physical_offset,
-                    topic = record.topic,
-                    queue = record.queue_id,
-                    index = unit.index,
-                    "a record's place in its queue is taken and it is left out"
-                );
+                self.leave_out(record, "its place in the queue is taken by an older one");
                 return Ok(());
             }
             Entered::Written => {}
@@ -219,6 +213,18 @@ impl Dispatcher {
             self.arrived.push(queue);
         }
         Ok(())
+    }
+
+    fn leave_out(&mut self, record: &RecordView<'_>, reason: &str) {
+        self.left_out += 1;
+        // There may be as many as the log has records.
+        if self.left_out.is_power_of_two() {
+            tracing::error!(
+                offset = record.physical_offset, topic = ?record.topic, queue = record.queue_id,
+                index = record.queue_offset, count = self.left_out, reason,
+                "a record is left out of its queue"
+            );
+        }
     }
 
     fn failed(&mut self, work: &Work<'_>, error: &io::Error) {

@@ -223,6 +223,10 @@ impl<'a> Reading<'a> {
     }
 
     fn run(mut self, queue: &Queue, outcome: &mut ReadOutcome) {
+        if self.read.cold == ColdReads::Refuse && !queue.row().is_hot(self.read.offset) {
+            outcome.status = ReadStatus::Cold;
+            return;
+        }
         let units = (SCAN_BYTES_MIN / UNIT_LEN).max(self.read.max_messages);
         let units = i64::try_from(units).unwrap_or(i64::MAX);
         let to = self.read.offset.saturating_add(units).min(outcome.max_offset);

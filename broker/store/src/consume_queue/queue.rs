@@ -121,6 +121,11 @@ impl Queue {
         self.next.0.load(Ordering::Acquire)
     }
 
+    /// True if it has, had or is about to get a message since its topic exists.
+    pub(crate) fn is_used(&self) -> bool {
+        self.next_offset() > 0 || self.row.start().is_some()
+    }
+
     /// Asks for one notice when the queue gets a message. Whoever calls this must look at
     /// [`Queue::max_offset`] again afterwards: what came before the call is not announced.
     pub fn watch(&self) {

@@ -23,6 +23,8 @@ const ALLOCATE_MIN: u64 = 16 << 10;
 const ALLOCATE_MAX: u64 = 1 << 20;
 /// Units copied out at a time by [`Row::scan`]: a full answer to a pull.
 const SCAN_STEP: usize = 32;
+/// Bytes of newest units that count as cached while their file is mapped.
+const HOT_BYTES: u64 = 1 << 20;
 
 /// The files of one queue.
 #[derive(Debug)]
@@ -144,6 +146,20 @@ impl Row {
             }
         }
         Ok(copied)
+    }
+
+    /// True if the slots from `from` on, a few dozen of them, can be read without waiting for the
+    /// disk: the newest, because they were just written, and what the page cache holds.
+    pub(crate) fn is_hot(&self, from: i64) -> bool {
+        let position = from.max(0) as u64 * UNIT_LEN;
+        let parts = self.parts.read();
+        let Some(part) = self.part_of(&parts, position).and_then(|at| parts.get(at)) else {
+            return true;
+        };
+        let Some(mapped) = &part.mapped else { return false };
+        let newest = self.end.load(Ordering::Acquire).saturating_sub(position) <= HOT_BYTES;
+        let offset = (position - part.start) as usize;
+        newest || mapped.is_cached(offset, SCAN_STEP * UNIT_LEN as usize)
     }
 
     /// Shows `each` the slots in `from..to`, as far as they are written, in order, until it returns

@@ -106,14 +106,18 @@ impl Table {
         folder
     }
 
-    /// The queue, if it was ever used.
+    /// The queue, if a message was ever sent to it since its topic exists.
     pub(crate) fn find(&self, topic: &str, id: i32) -> Option<Arc<Queue>> {
+        self.handle(topic, id).filter(|queue| queue.is_used())
+    }
+
+    fn handle(&self, topic: &str, id: i32) -> Option<Arc<Queue>> {
         pick(self.topics.read().get(topic)?, id).cloned()
     }
 
     /// The queue, made if it is new. It gets files with its first unit.
     pub(crate) fn queue(&self, topic: &str, id: i32) -> Arc<Queue> {
-        if let Some(queue) = self.find(topic, id) {
+        if let Some(queue) = self.handle(topic, id) {
             return queue;
         }
         let dead_below = self.deleted.below(topic);
@@ -132,14 +136,22 @@ impl Table {
         queue
     }
 
-    /// The queues of `topic`, by number.
+    /// The used queues of `topic`, by number.
     pub(crate) fn queues_of(&self, topic: &str) -> Vec<Arc<Queue>> {
+        let mut queues = self.handles_of(topic);
+        queues.retain(|queue| queue.is_used());
+        queues
+    }
+
+    fn handles_of(&self, topic: &str) -> Queues {
         self.topics.read().get(topic).cloned().unwrap_or_default()
     }
 
-    /// Every topic that has a queue.
+    /// Every topic that has a used queue.
     pub(crate) fn topics(&self) -> Vec<Arc<str>> {
-        self.topics.read().keys().cloned().collect()
+        let topics = self.topics.read();
+        let used = topics.iter().filter(|(_, queues)| queues.iter().any(|queue| queue.is_used()));
+        used.map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Every queue.
@@ -147,9 +159,12 @@ impl Table {
         self.topics.read().values().flatten().cloned().collect()
     }
 
-    /// The log offset after the farthest record that a queue holds.
+    /// The log offset after the farthest record that a queue holds, or that was deleted with its
+    /// topic.
     pub(crate) fn queued(&self) -> u64 {
-        self.topics.read().values().flatten().map(|queue| queue.last_end()).max().unwrap_or(0)
+        let topics = self.topics.read();
+        let held = topics.values().flatten().map(|queue| queue.last_end()).max();
+        held.unwrap_or(0).max(self.deleted.highest())
     }
 
     /// Where the topics' folders lie.
@@ -166,7 +181,7 @@ impl Table {
     /// back, not even at the next start. Called under the put lock with the log's end, so that each
     /// record is wholly before or after the deletion: later ones are numbered from 0.
     pub(crate) fn restart_numbers(&self, topic: &str, dead_below: u64) {
-        for queue in self.queues_of(topic) {
+        for queue in self.handles_of(topic) {
             queue.restart_numbers(dead_below);
         }
     }
@@ -175,7 +190,7 @@ impl Table {
     /// lock.
     pub(crate) fn delete(&self, topic: &str, dead_below: u64) -> io::Result<()> {
         self.deleted.mark(topic, dead_below)?;
-        for queue in self.queues_of(topic) {
+        for queue in self.handles_of(topic) {
             queue.remove_files()?;
         }
         if can_be_folder(topic) {
@@ -190,11 +205,7 @@ impl Table {
         self.topics.write().retain(|_, queues| {
             // Handles are only given out under the lock that is held here, so a count of one means
             // that nobody has one and nobody gets one.
-            queues.retain(|queue| {
-                Arc::strong_count(queue) > 1
-                    || queue.row().start().is_some()
-                    || queue.next_offset() > 0
-            });
+            queues.retain(|queue| Arc::strong_count(queue) > 1 || queue.is_used());
             !queues.is_empty()
         });
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 
+mod apache;
 mod deletion;
 mod index;
 mod reads;
