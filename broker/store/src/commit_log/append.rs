@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use broker_protocol::limits::{PROPERTIES_LEN_MAX, TOPIC_LEN_MAX};
 use broker_protocol::record::{self, BLANK_LEN, RecordParts};
+use broker_protocol::sys_flag;
 
 use super::{Appended, CommitLog, NewRecord, Put};
 use crate::error::{AppendError, NotWritable};
@@ -28,7 +29,7 @@ impl CommitLog {
         let done = self.room(&mut put, len).and_then(|()| {
             let newest_ms = started_ms.max(put.newest_ms);
             let appended = encode(&put, put.used, &mut parts, new, newest_ms)?;
-            new.queue.take(1);
+            new.queue.take(offsets_of(new));
             let used = put.used + len;
             self.publish(&mut put, used, newest_ms);
             Ok(appended)
@@ -76,12 +77,12 @@ impl CommitLog {
                     Err(error) => {
                         // Not published, so nothing was stored; give the offsets back.
                         batch.iter().take(appended.len() - before).for_each(|taken| {
-                            taken.queue.take(-1);
+                            taken.queue.take(-offsets_of(taken));
                         });
                         return Err(error);
                     }
                 };
-                new.queue.take(1);
+                new.queue.take(offsets_of(new));
                 at += one.size as usize;
                 appended.push(one);
             }
@@ -204,6 +205,12 @@ fn parts<'a>(new: &NewRecord<'a>, body_crc: u32) -> RecordParts<'a> {
     }
 }
 
+/// Offsets of its queue that the record takes: none if it is prepared or rolled back, because such a
+/// record never enters the queue and would leave a hole there.
+fn offsets_of(new: &NewRecord<'_>) -> i64 {
+    i64::from(sys_flag::is_visible(new.sys_flag))
+}
+
 /// Writes the record at `at` of the current file. Takes no queue offset yet.
 fn encode(
     put: &Put,
@@ -213,7 +220,7 @@ fn encode(
     store_timestamp: i64,
 ) -> Result<Appended, AppendError> {
     let physical_offset = put.file.start() + at as u64;
-    parts.queue_offset = new.queue.next_offset();
+    parts.queue_offset = if offsets_of(new) == 0 { 0 } else { new.queue.next_offset() };
     parts.physical_offset = physical_offset as i64;
     parts.store_timestamp = store_timestamp;
     let len = parts.encoded_len();
