@@ -8,3 +8,5 @@
 )]
 
 mod kill;
+mod metrics;
+mod standalone;
