@@ -80,17 +80,32 @@ impl Followers {
         Ok((followers, dispatcher))
     }
 
-    /// Removes units and index entries of records that the log has dropped: whole files, and the
-    /// first readable offsets move up.
-    pub(crate) fn clean(&self, log_start: u64) -> Result<(), StoreError> {
+    /// Moves the queues' first readable offsets up to what the log still holds, then removes files of
+    /// queues and index that only point to what it has dropped. `go_on` is asked after each queue that
+    /// lost files, with their number; if it says no, the rest is left for the next call.
+    pub(crate) fn clean(
+        &self,
+        log_start: u64,
+        go_on: impl Fn(usize) -> bool,
+    ) -> Result<(), StoreError> {
         if self.cleaned_to.load(Ordering::Acquire) == log_start {
             return Ok(());
         }
+        let queues = self.table.all();
+        // All of these first: nobody should be led to what is gone while files are removed slowly.
+        for queue in &queues {
+            let done = queue.correct_min(log_start);
+            done.map_err(|error| StoreError::io("read", queue.row().folder(), error))?;
+        }
         let mut removed = 0;
-        for queue in self.table.all() {
+        for queue in queues {
             let done = queue.remove_expired(log_start);
-            removed +=
+            let gone =
                 done.map_err(|error| StoreError::io("clean", queue.row().folder(), error))?;
+            removed += gone;
+            if gone > 0 && !go_on(gone) {
+                return Ok(());
+            }
         }
         let done = self.index.remove_expired(log_start);
         let indexes = done.map_err(|error| StoreError::io("clean", self.index.folder(), error))?;

@@ -129,6 +129,14 @@ impl Retention {
         }
     }
 
+    /// Waits between two removals; false if the store closes.
+    pub(crate) fn pause(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut stop = self.stop.lock();
+        while !*stop && !self.wake.wait_until(&mut stop, until).timed_out() {}
+        !*stop
+    }
+
     /// Removes commit log files that may go; true if one went.
     pub(crate) fn clean_log(&self, env: &Env, config: &StoreConfig, log: &CommitLog) -> bool {
         let manual = self
@@ -146,12 +154,7 @@ impl Retention {
                     break;
                 }
             }
-            let pause = Duration::from_millis(config.delete_commit_log_files_interval);
-            let mut stop = self.stop.lock();
-            if !*stop {
-                self.wake.wait_for(&mut stop, pause);
-            }
-            if *stop {
+            if !self.pause(Duration::from_millis(config.delete_commit_log_files_interval)) {
                 break;
             }
         }

@@ -1,6 +1,7 @@
 //! The door of the store: opens, holds and closes everything. Each operation lives with the part it
 //! belongs to; here they are only tied together.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ use crate::threads::Threads;
 
 /// How long closing waits for the queues to catch up.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+/// ConsumeQueue files removed in one run of the cleaner, about.
+const QUEUE_FILES_PER_RUN: usize = 50;
 
 /// An open store. Cheap to clone. When the last clone goes without [`Store::shutdown`], its threads
 /// stop and the files stay as a kill would leave them.
@@ -261,7 +264,15 @@ impl Shared {
         if self.retention.clean_log(&self.env, &config, &self.log) {
             self.measure_disks();
         }
-        if let Err(error) = self.followers.clean(self.log.min_offset()) {
+        let pause = Duration::from_millis(config.delete_consume_queue_files_interval);
+        // Not so many that the commit log's disk would wait long for its turn.
+        let removed = Cell::new(0);
+        let go_on = |files: usize| {
+            removed.set(removed.get() + files);
+            self.retention.pause(pause.saturating_mul(files as u32))
+                && removed.get() < QUEUE_FILES_PER_RUN
+        };
+        if let Err(error) = self.followers.clean(self.log.min_offset(), go_on) {
             self.retention.tell(|| tracing::error!(%error, "queues can't be cleaned"));
         }
         self.followers.release_idle();

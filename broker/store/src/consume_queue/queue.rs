@@ -292,11 +292,9 @@ impl Queue {
         Ok(found)
     }
 
-    /// Removes the files that hold only units of records before `log_start`, and corrects the
-    /// first readable offset. Returns how many files went.
+    /// Removes the files that hold only units of records before `log_start`, which
+    /// [`Queue::correct_min`] was told of before. Returns how many files went.
     pub(crate) fn remove_expired(&self, log_start: u64) -> io::Result<usize> {
-        // First, so that nobody is told of an offset whose file is gone.
-        self.correct_min(log_start)?;
         self.row.remove_expired(|slot| match slot {
             Slot::Unit(unit) => unit.physical_offset < log_start,
             Slot::Blank => true,

@@ -57,7 +57,7 @@ impl Store {
     /// Removes what points to records that the log has dropped. Queues keep their numbers.
     pub fn clean_expired_queues(&self) -> Result<(), StoreError> {
         let followers = &self.shared.followers;
-        followers.clean(self.shared.log.min_offset())?;
+        followers.clean(self.shared.log.min_offset(), |_| true)?;
         followers.release_idle();
         Ok(())
     }

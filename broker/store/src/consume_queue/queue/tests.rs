@@ -118,8 +118,10 @@ fn expired_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let queue = queue(folder.path());
     fill(&queue, 0, 35);
+    queue.correct_min(1_950).unwrap();
     assert_eq!(queue.remove_expired(1_950).unwrap(), 2);
     assert_eq!(queue.min_offset(), 20);
+    queue.correct_min(u64::MAX).unwrap();
     assert_eq!(queue.remove_expired(u64::MAX).unwrap(), 1);
     assert_eq!((queue.min_offset(), queue.max_offset()), (35, 35));
 }
