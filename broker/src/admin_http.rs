@@ -52,10 +52,9 @@ pub async fn serve(
 /// Opens the port.
 ///
 /// # Errors
-/// With the address in the message, so that a person sees what is taken.
-pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    use anyhow::Context;
-    TcpListener::bind(address).await.with_context(|| format!("open HTTP port {address}"))
+/// When the address is taken or not this host's.
+pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {

@@ -3,6 +3,7 @@
 //! Names and labels are those of RocketMQ 5's own metrics where one exists, `tandem_…` otherwise. Nothing here
 //! looks into another room: a scrape gets plain [`Figures`], so it can't touch the message path.
 
+use broker_protocol::name;
 use prometheus::{
     Encoder, GaugeVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
@@ -38,8 +39,6 @@ pub struct Figures {
     pub disk_ratio: f64,
     /// 1 when the store takes sends.
     pub writable: bool,
-    /// Open links.
-    pub connections: i64,
     /// Pulls that wait for a message.
     pub held_pulls: i64,
     /// Requests that wait for the blocking pool.
@@ -72,8 +71,6 @@ pub struct GroupFigures {
     pub messages_out: u64,
     /// Bytes of records answered to pulls.
     pub bytes_out: u64,
-    /// Messages the group has given up on since the start.
-    pub dead_letters: u64,
     /// Messages between the committed offset and the end, over all queues; `None` when the group has
     /// committed nothing, which is not the same as no lag.
     pub lag: Option<i64>,
@@ -142,6 +139,16 @@ impl Page<'_> {
             messages.with_label_values(&labels).inc_by(topic.messages_in);
             bytes.with_label_values(&labels).inc_by(topic.bytes_in);
         }
+        let dead = self.counters(
+            "rocketmq_send_to_dlq_messages_total",
+            "Messages stored in the dead-letter topic of a group.",
+            &["consumer_group"],
+        )?;
+        for topic in &self.figures.topics {
+            if let Some(group) = name::group_of_dlq(&topic.topic) {
+                dead.with_label_values(&self.labels(&[group])).inc_by(topic.messages_in);
+            }
+        }
         let count = i64::try_from(self.figures.topics.len()).unwrap_or(i64::MAX);
         self.gauge("rocketmq_topic_number", "Topics that exist.", count)
     }
@@ -153,11 +160,6 @@ impl Page<'_> {
         let bytes = self.counters(
             "rocketmq_throughput_out_total",
             "Bytes of records answered to pulls.",
-            &labels,
-        )?;
-        let dead = self.counters(
-            "rocketmq_send_to_dlq_messages_total",
-            "Messages moved to a dead-letter topic.",
             &labels,
         )?;
         let lag = self.gauges(
@@ -174,7 +176,6 @@ impl Page<'_> {
             let labels = self.labels(&[&group.group, &group.topic, text(group.retry)]);
             messages.with_label_values(&labels).inc_by(group.messages_out);
             bytes.with_label_values(&labels).inc_by(group.bytes_out);
-            dead.with_label_values(&labels).inc_by(group.dead_letters);
             if let Some(behind) = group.lag {
                 lag.with_label_values(&labels).set(behind);
             }
@@ -238,7 +239,6 @@ impl Page<'_> {
         let figures = self.figures;
         for (name, help, value) in [
             ("tandem_store_writable", "1 when the store takes sends.", i64::from(figures.writable)),
-            ("tandem_connections", "Open links.", figures.connections),
             ("tandem_held_pulls", "Pulls that wait for a message.", figures.held_pulls),
             (
                 "tandem_pool_queued_requests",

@@ -8,10 +8,17 @@ use std::time::Duration;
 
 use broker_store::{StoreConfig, StoreError, env};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
+use crate::admin_http::{self, Probes};
 use crate::broker::{Broker, StartError};
 use crate::cli::{Settings, Standalone, exit};
 use crate::config::{BrokerConfig, Config, ConfigError, NameServerConfig, Source, Table, load};
+use crate::dispatch::Rooms;
+use crate::figures::{self, Tables};
+use crate::handler::now_ms;
+use crate::metrics;
 use crate::nameserver::NameServer;
 use crate::net::{Limits, Listener, Serving};
 
@@ -87,8 +94,10 @@ pub fn standalone(command: &Standalone) -> Result<(), RunError> {
         let own = format!("127.0.0.1:{}", served.serving.address().port());
         add_name_server(&mut config, &own)?;
         let broker = start_broker(&config)?;
+        let http = ServedHttp::start(&broker).await?;
         banner(Some(&broker), Some(&served));
         stop.requested().await;
+        http.stop().await;
         broker.stop().await;
         served.stop().await;
         Ok(())
@@ -104,8 +113,10 @@ pub fn serve(settings: &Settings) -> Result<(), RunError> {
     runtime()?.block_on(async {
         let mut stop = Stop::listen()?;
         let broker = start_broker(&config)?;
+        let http = ServedHttp::start(&broker).await?;
         banner(Some(&broker), None);
         stop.requested().await;
+        http.stop().await;
         broker.stop().await;
         Ok(())
     })
@@ -130,7 +141,18 @@ pub fn name_server(settings: &Settings) -> Result<(), RunError> {
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    raise_descriptor_limit();
     tokio::runtime::Builder::new_multi_thread().thread_name("net").enable_all().build()
+}
+
+/// Each link and each mapped file holds a descriptor: a thousand, the usual soft limit, is soon used up.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 fn warn_of(config: &Config) {
@@ -200,6 +222,66 @@ impl ServedNameServer {
             tracing::warn!("work is still running at the end of the name server");
         }
         self.serving.finish(STOP_PATIENCE).await;
+    }
+}
+
+/// The HTTP port at work, if there is one.
+struct ServedHttp {
+    running: Option<(watch::Sender<bool>, JoinHandle<std::io::Result<()>>)>,
+}
+
+impl ServedHttp {
+    async fn start(broker: &Broker) -> Result<ServedHttp, RunError> {
+        let config = broker.rooms().config.broker();
+        if config.http_listen_port == 0 {
+            return Ok(ServedHttp { running: None });
+        }
+        let address = SocketAddr::new(broker.address().ip(), config.http_listen_port);
+        let listener = admin_http::bind(address)
+            .await
+            .map_err(|source| StartError::Port { address, source })?;
+        let (stop, stopped) = watch::channel(false);
+        let probes = Arc::new(BrokerProbes { rooms: Arc::clone(broker.rooms()) });
+        let task = tokio::spawn(admin_http::serve(listener, probes, stopped));
+        Ok(ServedHttp { running: Some((stop, task)) })
+    }
+
+    async fn stop(self) {
+        let Some((stop, task)) = self.running else { return };
+        stop.send_replace(true);
+        // A scrape that is under way may end; one that hangs must not hold up the stop.
+        if tokio::time::timeout(STOP_PATIENCE, task).await.is_err() {
+            tracing::warn!("a request to the HTTP port is still open at the end");
+        }
+    }
+}
+
+/// What the HTTP port is told of a broker.
+struct BrokerProbes {
+    rooms: Arc<Rooms>,
+}
+
+impl Probes for BrokerProbes {
+    fn metrics(&self) -> Result<String, String> {
+        let rooms = &self.rooms;
+        let config = rooms.config.broker();
+        let tables = Tables {
+            config: &config,
+            store: &rooms.store,
+            topics: &rooms.topics,
+            groups: &rooms.groups,
+            offsets: &rooms.offsets,
+            clients: &rooms.clients,
+        };
+        let mut figures = figures::collect(tables, now_ms());
+        let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        figures.held_pulls = signed(rooms.pull.held.count());
+        figures.pool_queued = signed(rooms.pool.queued());
+        metrics::render(&figures).map_err(|error| error.to_string())
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.rooms.store.writable().map_err(|reason| reason.to_string())
     }
 }
 

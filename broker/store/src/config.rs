@@ -160,7 +160,9 @@ impl StoreConfig {
         if self.store_path_root_dir.as_os_str().is_empty() {
             return refuse("storePathRootDir", "is empty, and HOME isn't set: name a folder");
         }
-        if self.mapped_file_size_commit_log < 8192 || self.mapped_file_size_commit_log % 4096 != 0 {
+        if self.mapped_file_size_commit_log < 8192
+            || !self.mapped_file_size_commit_log.is_multiple_of(4096)
+        {
             return refuse(
                 "mappedFileSizeCommitLog",
                 "must be a multiple of 4096 and at least 8192",
