@@ -137,6 +137,7 @@ impl Checkpoint {
     fn change(&self, change: impl FnOnce(&mut [u8; LEN])) -> Result<(), StoreError> {
         let mut page = self.page.lock();
         // A stale mark must not become valid again by a changed time.
+        let before = page.bytes.clone();
         let valid = page.bytes[CRC_AT..CRC_AT + 4] == mark_crc(page.bytes.as_slice()).to_be_bytes();
         if !valid {
             page.bytes[MARK_AT..CRC_AT + 4].fill(0);
@@ -145,6 +146,9 @@ impl Checkpoint {
         if page.bytes[MARK_AT..OFFSET_AT] == MARK_MAGIC {
             let crc = mark_crc(page.bytes.as_slice());
             page.bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_be_bytes());
+        }
+        if page.bytes == before {
+            return Ok(());
         }
         page.dirty = true;
         let written = self.file.write_at(page.bytes.as_slice(), 0);

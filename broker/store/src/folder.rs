@@ -38,7 +38,10 @@ impl Folder {
 
     /// From here on the folder counts as not closed.
     pub(crate) fn open(&self, files: &dyn FileSystem) -> Result<(), StoreError> {
-        let made = files.write(&self.abort, b"").and_then(|()| self.sync(files));
+        if self.unclean {
+            return Ok(());
+        }
+        let made = files.create(&self.abort, 0).and_then(|_| self.sync(files));
         made.map_err(|error| StoreError::io("make", &self.abort, error))
     }
 

@@ -442,3 +442,6 @@ impl MappedWords {
         self.file.sync(&self.map, range.start as u64..range.end as u64)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,3 +213,6 @@ fn index_of(row: &Row, offset: u64, file_len: u64) -> Option<usize> {
     let index = offset.checked_sub(first)? / file_len;
     usize::try_from(index).ok().filter(|index| *index < row.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -224,6 +224,10 @@ impl Shared {
     fn settle(&self) -> Result<(), StoreError> {
         self.flusher.flush(&self.log, &self.checkpoint, &self.health)?;
         self.log.mark_durable(&self.checkpoint)?;
+        if self.log.frontiers.appended() == 0 {
+            // An empty store has nothing to lose, and its first send is waiting.
+            return Ok(());
+        }
         self.checkpoint.sync()
     }
 

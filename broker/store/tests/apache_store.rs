@@ -1,6 +1,8 @@
 //! Stores that Apache RocketMQ 4.9.3 wrote, one closed in order and one killed, open here with every
 //! message that its own client saw in them.
 
+#![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -95,7 +95,8 @@ fn each_damage_is_found_where_it_is() {
     let queue = first_file(&root.join("consumequeue/Two/0"));
     let index = first_file(&root.join("index"));
     let (slots, fifth) = (40 + 100 * 4, 5 * 20);
-    let cases: [(&Path, u64, &[u8], &Path, u64, &str); 6] = [
+    type Case<'a> = (&'a Path, u64, &'a [u8], &'a Path, u64, &'a str);
+    let cases: [Case<'_>; 6] = [
         (&log, log_at + 100, &[255], &log, log_at, "checksum"),
         (&log, log_at + 1, &[1], &log, log_at, "synced up to"),
         (&queue, 20 * 7 + 11, &[1], &queue, 20 * 7, "says"),
