@@ -317,7 +317,7 @@ mod tests {
             .collect();
         let started = std::time::Instant::now();
         let page = render(&Figures { groups, ..Figures::default() }).unwrap();
-        assert!(page.lines().count() > 80_000);
+        assert!(page.lines().count() >= 60_000);
         assert!(
             started.elapsed().as_secs() < 20,
             "an unoptimised build on a busy machine has slack"
