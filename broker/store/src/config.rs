@@ -154,6 +154,13 @@ impl StoreConfig {
         self.mapped_file_size_consume_queue.div_ceil(20) * 20
     }
 
+    /// The hours of `deleteWhen`; `None` if one of them is no hour.
+    pub(crate) fn delete_hours(&self) -> Option<Vec<i8>> {
+        let hours = self.delete_when.split(';').map(str::trim).filter(|text| !text.is_empty());
+        let hour = |text: &str| text.parse().ok().filter(|hour| (0..24).contains(hour));
+        hours.map(hour).collect()
+    }
+
     /// Refuses values that no store can work with.
     pub fn check(&self) -> Result<(), StoreError> {
         let refuse = |key, reason: &str| Err(StoreError::Config { key, reason: reason.to_owned() });
@@ -170,6 +177,12 @@ impl StoreConfig {
         }
         if self.mapped_file_size_consume_queue < 20 {
             return refuse("mappedFileSizeConsumeQueue", "must hold at least one unit of 20 bytes");
+        }
+        if self.commit_log_folder().as_os_str().as_encoded_bytes().contains(&b',') {
+            return refuse("storePathCommitLog", "several folders are not supported: name one");
+        }
+        if self.delete_hours().is_none() {
+            return refuse("deleteWhen", "must be hours from 0 to 23, separated by `;`");
         }
         if self.max_hash_slot_num == 0 || self.max_index_num < 2 {
             return refuse("maxHashSlotNum, maxIndexNum", "must be at least 1 and 2");

@@ -309,16 +309,14 @@ impl Shared {
 
 impl Running {
     fn start(&self, dispatcher: Dispatcher) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-files", move || {
+        self.thread("store-files", |shared| {
             shared.log.maker.run(|error| {
                 if error.kind() == std::io::ErrorKind::StorageFull {
                     shared.retention.disk_ran_full();
                 }
             });
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-flush", move || {
+        self.thread("store-flush", |shared| {
             let interval =
                 || Duration::from_millis(shared.config.load().flush_interval_commit_log.max(1));
             let (log, checkpoint) = (&shared.log, &shared.checkpoint);
@@ -328,24 +326,38 @@ impl Running {
                 }
             });
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-deadlines", move || {
+        self.thread("store-deadlines", |shared| {
             shared.flusher.run_deadlines(&*shared.env.clock);
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-dispatch", move || shared.dispatch(dispatcher))?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-queues", move || {
+        self.thread("store-dispatch", |shared| shared.dispatch(dispatcher))?;
+        self.thread("store-queues", |shared| {
             let interval =
                 || Duration::from_millis(shared.config.load().flush_interval_consume_queue.max(1));
             shared.followers.flusher.run(&shared.round(), interval);
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-clean", move || {
+        self.thread("store-clean", |shared| {
             let interval =
                 || Duration::from_millis(shared.config.load().clean_resource_interval.max(1));
             shared.retention.run(interval, || shared.clean());
         })
+    }
+
+    /// Starts a thread; should it die, nothing is acknowledged any more.
+    fn thread(
+        &self,
+        name: &'static str,
+        run: impl FnOnce(&Shared) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (shared, left) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+        let died = move || {
+            tracing::error!(
+                name,
+                "a thread of the store died: no send is acknowledged until a restart"
+            );
+            left.health.raise(NotWritable::Poisoned);
+            left.flusher.close().into_iter().for_each(|done| done(Flushed::Failed));
+        };
+        self.threads.start(name, move || run(&shared), died)
     }
 
     fn shutdown(&self) {

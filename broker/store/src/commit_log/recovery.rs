@@ -134,7 +134,8 @@ fn judge(segments: &Segments, known: &Known, scan: &Scan) -> Result<(), StoreErr
     if known.closed_at(scan.end) {
         return Ok(());
     }
-    let Some(next) = next_record(segments, scan) else { return Ok(()) };
+    let look = if known.marks.durable.is_some() { LOOK_AFTER_MARK } else { LOOK_BEYOND };
+    let Some(next) = next_record(segments, scan, look) else { return Ok(()) };
     if known.marks.durable.is_some() {
         // A power loss can take one page and leave the next; nothing here was promised to be on disk.
         let end = scan.end;
@@ -183,10 +184,12 @@ fn damaged(segments: &Segments, offset: u64, reason: &str) -> StoreError {
 
 /// How far behind the stop the next record is looked for; more than the longest record.
 const LOOK_BEYOND: usize = 16 << 20;
+/// The same where it only decides what the log line says.
+const LOOK_AFTER_MARK: usize = 1 << 20;
 
 /// The next good record after the stop that isn't older than those before it: first in the rest of the
 /// file, then at the start of each later one.
-fn next_record(segments: &Segments, scan: &Scan) -> Option<u64> {
+fn next_record(segments: &Segments, scan: &Scan, look: usize) -> Option<u64> {
     let magic = MAGIC_V1.to_be_bytes();
     let good = |bytes: &[u8], offset: u64| {
         RecordView::parse(bytes).is_ok_and(|record| {
@@ -204,7 +207,7 @@ fn next_record(segments: &Segments, scan: &Scan) -> Option<u64> {
             continue;
         }
         let from = (scan.end - file.start()) as usize;
-        let rest = bytes.get(from + 1..bytes.len().min(from + LOOK_BEYOND))?;
+        let rest = bytes.get(from + 1..bytes.len().min(from + look))?;
         let found = rest.windows(4).enumerate().filter(|(_, window)| *window == magic);
         for (index, _) in found {
             // The magic is the record's second word.
