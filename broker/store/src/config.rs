@@ -13,7 +13,8 @@ use crate::error::StoreError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FlushDiskType {
-    /// In memory; the disk follows within `flushIntervalCommitLog`. A power loss can lose that much.
+    /// In memory; the disk follows within `flushIntervalCommitLog`. A power loss can lose that
+    /// much.
     #[default]
     AsyncFlush,
     /// When fsync has confirmed it.
@@ -40,7 +41,8 @@ pub struct StoreConfig {
     pub flush_interval_consume_queue: u64,
     /// How long a send waits for its fsync before it is answered FLUSH_DISK_TIMEOUT. Default 5000.
     pub sync_flush_timeout: u64,
-    /// Longest body. Can be changed at run time. Default 4 MiB. A whole record may have 64 KiB more.
+    /// Longest body. Can be changed at run time. Default 4 MiB. A whole record may have 64 KiB
+    /// more.
     pub max_message_size: usize,
     /// Hours of the day, separated by `;`, in which expired files are deleted. Default `04`.
     pub delete_when: String,
@@ -200,8 +202,8 @@ impl StoreConfig {
         Ok(())
     }
 
-    /// Changes one of the settings that may change while the store runs, by RocketMQ's key. False if
-    /// it isn't one of them.
+    /// Changes one of the settings that may change while the store runs, by RocketMQ's key. False
+    /// if it isn't one of them.
     pub(crate) fn set_at_run_time(&mut self, key: &str, value: &str) -> Result<bool, String> {
         fn parse<T: FromStr>(key: &str, value: &str) -> Result<T, String>
         where

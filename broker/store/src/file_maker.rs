@@ -1,6 +1,6 @@
 //! The thread that keeps the commit log's next files ready and its pages faulted in ahead of the
-//! writer, so that an append takes neither a fault nor a wait. It makes the next file at once and the
-//! one after when the current one is half full. It writes no record.
+//! writer, so that an append takes neither a fault nor a wait. It makes the next file at once and
+//! the one after when the current one is half full. It writes no record.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,8 +17,8 @@ use crate::segments::file_name;
 
 /// Pages kept faulted in ahead of the writer, at most.
 const AHEAD_MAX: u64 = 32 << 20;
-/// And at least. Between the two it is as much as was written so far, so that a broker at rest doesn't
-/// fill the cache with zeros.
+/// And at least. Between the two it is as much as was written so far, so that a broker at rest
+/// doesn't fill the cache with zeros.
 const AHEAD_MIN: u64 = 4 << 20;
 /// Faulted in at a time.
 const STEP: u64 = 1 << 20;
@@ -116,8 +116,8 @@ impl FileMaker {
         self.work.notify_one();
     }
 
-    /// The next file, which becomes the current one; waits for one that is being made, but not long.
-    /// Called under the put lock.
+    /// The next file, which becomes the current one; waits for one that is being made, but not
+    /// long. Called under the put lock.
     pub(crate) fn take(&self) -> Result<Arc<MappedFile>, String> {
         let mut state = self.state.lock();
         let deadline = Instant::now() + FILE_WAIT;

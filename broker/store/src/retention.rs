@@ -1,7 +1,7 @@
 //! What is kept, and when the disk counts as full. One thread measures the disks and removes commit
 //! log files: expired ones in the hours of `deleteWhen` or when the disk is filled beyond
-//! `diskMaxUsedSpaceRatio`, the oldest ones beyond `diskSpaceCleanForciblyRatio` even if they aren't.
-//! Queues and index then drop what points to nothing; how is their concern.
+//! `diskMaxUsedSpaceRatio`, the oldest ones beyond `diskSpaceCleanForciblyRatio` even if they
+//! aren't. Queues and index then drop what points to nothing; how is their concern.
 
 use std::io;
 use std::path::Path;

@@ -65,8 +65,8 @@ struct Running {
 
 impl Store {
     /// Opens the store in the configured folder, or makes it: takes the lock, finds the log's end,
-    /// starts the threads. Returns when everything stored can be read and the next append succeeds at
-    /// once.
+    /// starts the threads. Returns when everything stored can be read and the next append succeeds
+    /// at once.
     pub fn open(config: StoreConfig, env: Env) -> Result<Store, StoreError> {
         config.check()?;
         let files = &*env.files;
@@ -117,8 +117,8 @@ impl Store {
         Ok(appended)
     }
 
-    /// Stores all records side by side in one file, or nothing, and adds one entry to `appended` for
-    /// each. They may go to different queues.
+    /// Stores all records side by side in one file, or nothing, and adds one entry to `appended`
+    /// for each. They may go to different queues.
     pub fn append_batch(
         &self,
         records: &[NewRecord<'_>],
@@ -142,8 +142,8 @@ impl Store {
         self.shared.flusher.when_flushed(&self.shared.log, end, deadline, done);
     }
 
-    /// The record that starts at `physical_offset`, whether or not it must come from the disk. `None`
-    /// if none starts there, it isn't kept any more, or it is damaged.
+    /// The record that starts at `physical_offset`, whether or not it must come from the disk.
+    /// `None` if none starts there, it isn't kept any more, or it is damaged.
     pub fn message_at(&self, physical_offset: u64) -> Option<Bytes> {
         self.shared.log.record_at(physical_offset)
     }
@@ -220,7 +220,8 @@ impl Store {
 }
 
 impl Shared {
-    /// Makes what recovery found durable and marks it so, that the next start needn't read it again.
+    /// Makes what recovery found durable and marks it so, that the next start needn't read it
+    /// again.
     fn settle(&self) -> Result<(), StoreError> {
         self.flusher.flush(&self.log, &self.checkpoint, &self.health)?;
         self.log.mark_durable(&self.checkpoint)?;

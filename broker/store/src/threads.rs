@@ -14,8 +14,8 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Starts one; names longer than 15 bytes are cut by the system. If it panics, `died` runs on it,
-    /// so that nobody relies on work that isn't done any more.
+    /// Starts one; names longer than 15 bytes are cut by the system. If it panics, `died` runs on
+    /// it, so that nobody relies on work that isn't done any more.
     pub(crate) fn start(
         &self,
         name: &str,
