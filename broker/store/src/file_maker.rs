@@ -205,7 +205,8 @@ impl FileMaker {
             Err(error) => {
                 let text = error.to_string();
                 if state.failure.as_ref() != Some(&text) {
-                    tracing::error!(folder = %self.folder.display(), %error, "can't make a commit log file");
+                    let folder = self.folder.display();
+                    tracing::error!(%folder, %error, "can't make a commit log file");
                 }
                 state.failure = Some(text);
                 self.made.notify_all();

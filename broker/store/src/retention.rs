@@ -219,7 +219,8 @@ fn remove_one(
         return Ok(false);
     }
     let removed = log.segments.remove_first(&*env.files)?;
-    tracing::info!(path = %first.path().display(), forced = reason.forced, "commit log file removed");
+    let path = first.path().display();
+    tracing::info!(%path, forced = reason.forced, "commit log file removed");
     Ok(removed.is_some())
 }
 

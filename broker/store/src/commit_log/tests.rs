@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use broker_protocol::record::{MAGIC_BLANK, RecordView};
+use broker_protocol::record::{MAGIC_BLANK, MAGIC_V1, RecordView};
 
 use super::*;
 use crate::env::{self, Clock, Env, OsFiles};
@@ -372,4 +372,27 @@ fn a_log_that_lost_files_is_refused() {
     fs::write(folder.path().join("commitlog/notes.txt"), "").unwrap();
     let error = refused();
     assert!(matches!(error, StoreError::StrangeFile { .. }), "{error}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_stands_in_a_file_is_judged_within_its_bounds(
+        mut bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+        magic in proptest::sample::select(vec![MAGIC_V1, MAGIC_BLANK, 0]),
+        size in -10i32..400,
+    ) {
+        if let Some(head) = bytes.get_mut(..8) {
+            head[..4].copy_from_slice(&size.to_be_bytes());
+            head[4..].copy_from_slice(&magic.to_be_bytes());
+        }
+        match entry_at(&bytes, 4096, 8192) {
+            LogEntry::Record(record) => {
+                assert_eq!(record.physical_offset, 4096);
+                assert_eq!(record.bytes.len(), size as usize);
+            }
+            LogEntry::Blank(next) => assert_eq!((magic, next), (MAGIC_BLANK, 8192)),
+            LogEntry::Damaged(_) => {}
+            LogEntry::End => panic!("only the frontier ends the log"),
+        }
+    }
 }
