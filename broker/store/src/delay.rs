@@ -1,6 +1,6 @@
 //! The delay levels of `messageDelayLevel`: how long a message of each level waits. The store needs
-//! them because a unit of the delay topic says when its message is due. Who delivers is the
-//! server's business.
+//! them because a unit of the delay topic says when its message is due. Who delivers is the server's
+//! business.
 
 /// How long each level waits. Levels are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Reads delays, each a number with its unit (`s`, `m`, `h`, `d`), separated by blanks. An
-    /// error names the word that is no delay.
+    /// Reads delays, each a number with its unit (`s`, `m`, `h`, `d`), separated by blanks. An error
+    /// names the word that is no delay.
     pub fn parse(text: &str) -> Result<DelayLevels, String> {
         let delays: Result<Box<[i64]>, String> = text.split_whitespace().map(delay_ms).collect();
         let delays_ms = delays?;
@@ -20,8 +20,18 @@ impl DelayLevels {
         Ok(DelayLevels { delays_ms })
     }
 
-    /// The delay of `level` in milliseconds; levels beyond the last one wait as long as that.
-    /// `None` for level 0 and below, which means no delay.
+    /// Each level with its delay in milliseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, i64)> {
+        (1..).zip(self.delays_ms.iter().copied())
+    }
+
+    /// The highest level.
+    pub fn highest(&self) -> i32 {
+        i32::try_from(self.delays_ms.len()).unwrap_or(i32::MAX)
+    }
+
+    /// The delay of `level` in milliseconds; levels beyond the last one wait as long as that. `None`
+    /// for level 0 and below, which means no delay.
     pub fn delay_ms(&self, level: i32) -> Option<i64> {
         let place = usize::try_from(level).ok()?.checked_sub(1)?;
         self.delays_ms.get(place.min(self.delays_ms.len() - 1)).copied()
@@ -52,6 +62,8 @@ mod tests {
         let of = |level| levels.delay_ms(level);
         assert_eq!([of(1), of(2), of(3)], [Some(1_000), Some(30_000), Some(120_000)]);
         assert_eq!([of(4), of(5)], [Some(3_600_000), Some(259_200_000)]);
+        assert_eq!(levels.highest(), 5);
+        assert_eq!(levels.iter().nth(1), Some((2, 30_000)));
         assert_eq!([of(0), of(-1), of(6), of(i32::MAX)], [None, None, of(5), of(5)]);
     }
 

@@ -12,17 +12,29 @@ use broker_protocol::sys_flag;
 use super::{Appended, CommitLog, NewRecord, Put};
 use crate::error::{AppendError, NotWritable};
 
+/// Longest body of a message that was accepted before: what a record can say.
+const BODY_ONCE_ACCEPTED_MAX: usize = i32::MAX as usize - OVERHEAD_MAX;
+
 /// What a record may have beyond the longest body.
 const OVERHEAD_MAX: usize = 64 << 10;
 
 impl CommitLog {
     /// Stores one record, or nothing.
     pub(crate) fn append(&self, new: &NewRecord<'_>) -> Result<Appended, AppendError> {
+        self.append_up_to(new, self.body_max())
+    }
+
+    /// Stores the record of a message that was accepted before, when the limit may have been higher.
+    pub(crate) fn append_again(&self, new: &NewRecord<'_>) -> Result<Appended, AppendError> {
+        self.append_up_to(new, BODY_ONCE_ACCEPTED_MAX)
+    }
+
+    fn append_up_to(&self, new: &NewRecord<'_>, body_max: usize) -> Result<Appended, AppendError> {
         let started_ms = self.clock.now_ms();
-        self.check(new)?;
+        check(new, body_max)?;
         let mut parts = parts(new, record::crc(new.body));
         let len = parts.encoded_len();
-        self.check_len(len)?;
+        self.check_len(len, body_max)?;
 
         let mut put = self.put.lock();
         self.figures.lock_taken(started_ms);
@@ -43,8 +55,8 @@ impl CommitLog {
         Ok(appended)
     }
 
-    /// Stores all the records side by side in one file, or nothing. Adds one entry to `appended`
-    /// for each.
+    /// Stores all the records side by side in one file, or nothing. Adds one entry to `appended` for
+    /// each.
     pub(crate) fn append_batch(
         &self,
         batch: &[NewRecord<'_>],
@@ -54,14 +66,15 @@ impl CommitLog {
             return Err(AppendError::Illegal("a batch without messages".to_owned()));
         }
         let started_ms = self.clock.now_ms();
+        let body_max = self.body_max();
         let mut crcs = Vec::with_capacity(batch.len());
         let mut total: usize = 0;
         for new in batch {
-            self.check(new)?;
+            check(new, body_max)?;
             crcs.push(record::crc(new.body));
             total = total.saturating_add(parts(new, 0).encoded_len());
         }
-        self.check_len(total)?;
+        self.check_len(total, body_max)?;
         appended.reserve(batch.len());
         let before = appended.len();
 
@@ -104,31 +117,13 @@ impl CommitLog {
         Ok(())
     }
 
-    fn check(&self, new: &NewRecord<'_>) -> Result<(), AppendError> {
-        let topic = new.queue.topic();
-        if topic.is_empty() || topic.len() > TOPIC_LEN_MAX {
-            return Err(AppendError::Illegal(format!(
-                "the topic has {} bytes, 1 to {TOPIC_LEN_MAX} are allowed",
-                topic.len()
-            )));
-        }
-        if new.properties.len() > PROPERTIES_LEN_MAX {
-            let (len, max) = (new.properties.len(), PROPERTIES_LEN_MAX);
-            return Err(AppendError::PropertiesTooLong { len, max });
-        }
-        let max = self.max_message_size.load(Ordering::Relaxed);
-        if new.body.len() > max {
-            return Err(AppendError::Illegal(format!(
-                "the body has {} bytes, maxMessageSize allows {max}",
-                new.body.len()
-            )));
-        }
-        Ok(())
+    fn body_max(&self) -> usize {
+        self.max_message_size.load(Ordering::Relaxed)
     }
 
     /// `len` is a record's, or a whole batch's.
-    fn check_len(&self, len: usize) -> Result<(), AppendError> {
-        let max = self.max_message_size.load(Ordering::Relaxed).saturating_add(OVERHEAD_MAX);
+    fn check_len(&self, len: usize, body_max: usize) -> Result<(), AppendError> {
+        let max = body_max.saturating_add(OVERHEAD_MAX);
         if len > max {
             let text = format!("{len} bytes to store, at most {max} are allowed at once");
             return Err(AppendError::Illegal(text));
@@ -142,8 +137,8 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Sees to it that `len` bytes and an end mark fit into the current file: if they don't, the
-    /// mark is written and the next file becomes the current one. Nothing changes on failure.
+    /// Sees to it that `len` bytes and an end mark fit into the current file: if they don't, the mark
+    /// is written and the next file becomes the current one. Nothing changes on failure.
     fn room(&self, put: &mut Put, len: usize) -> Result<(), AppendError> {
         if put.closed {
             return Err(AppendError::NotWritable(NotWritable::ShuttingDown));
@@ -185,6 +180,27 @@ impl CommitLog {
     }
 }
 
+fn check(new: &NewRecord<'_>, max: usize) -> Result<(), AppendError> {
+    let topic = new.queue.topic();
+    if topic.is_empty() || topic.len() > TOPIC_LEN_MAX {
+        return Err(AppendError::Illegal(format!(
+            "the topic has {} bytes, 1 to {TOPIC_LEN_MAX} are allowed",
+            topic.len()
+        )));
+    }
+    if new.properties.len() > PROPERTIES_LEN_MAX {
+        let (len, max) = (new.properties.len(), PROPERTIES_LEN_MAX);
+        return Err(AppendError::PropertiesTooLong { len, max });
+    }
+    if new.body.len() > max {
+        return Err(AppendError::Illegal(format!(
+            "the body has {} bytes, maxMessageSize allows {max}",
+            new.body.len()
+        )));
+    }
+    Ok(())
+}
+
 fn parts<'a>(new: &NewRecord<'a>, body_crc: u32) -> RecordParts<'a> {
     RecordParts {
         topic: new.queue.topic(),
@@ -205,8 +221,8 @@ fn parts<'a>(new: &NewRecord<'a>, body_crc: u32) -> RecordParts<'a> {
     }
 }
 
-/// Offsets of its queue that the record takes: none if it is prepared or rolled back, because such
-/// a record never enters the queue and would leave a hole there.
+/// Offsets of its queue that the record takes: none if it is prepared or rolled back, because such a
+/// record never enters the queue and would leave a hole there.
 fn offsets_of(new: &NewRecord<'_>) -> i64 {
     i64::from(sys_flag::is_visible(new.sys_flag))
 }
