@@ -10,6 +10,7 @@ use std::time::Duration;
 use broker_store::{Env, Store, StoreConfig, StoreError};
 use tokio::task::JoinHandle;
 
+use crate::chores::{Chore, Chores};
 use crate::clients::Clients;
 use crate::config::{BrokerConfig, Live};
 use crate::dispatch::{BrokerRole, Port, Rooms};
@@ -22,8 +23,9 @@ use crate::net::{Limits, Listener, Serving};
 use crate::offsets::ConsumerOffsets;
 use crate::pool::Pool;
 use crate::queue_locks::QueueLocks;
+use crate::rates::Rates;
 use crate::registration::{Identity, Registration};
-use crate::schedule::DelayLevels;
+use crate::schedule::{DelayLevels, Schedule};
 use crate::state_file::{StateFile, StateFileError};
 use crate::stats::Stats;
 use crate::topics::{BootTopics, Topics};
@@ -37,6 +39,10 @@ const COLD_READ_QUEUE: usize = 10_000;
 /// How long running work may take at stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often the counters are sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often silent clients are looked for.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
 /// How long peers may take to read their last answers.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -52,6 +58,9 @@ pub enum StartError {
     /// A table can't be read.
     #[error(transparent)]
     State(#[from] StateFileError),
+    /// A thread can't be started.
+    #[error("start a thread: {0}")]
+    Thread(std::io::Error),
     /// A port can't be opened.
     #[error("open port {address}: {source}")]
     Port {
@@ -69,7 +78,7 @@ pub struct Broker {
     main: Serving,
     vip: Option<Serving>,
     driver: JoinHandle<()>,
-    registration: Registration,
+    chores: Chores,
 }
 
 impl Broker {
@@ -92,7 +101,6 @@ impl Broker {
             0 => None,
             _ => Some(bind(SocketAddr::new(ip, config.vip_port()), &config)?),
         };
-        let clock = Arc::clone(&env.clock);
         let rooms = Arc::new(rooms(config, store_config, env, main.address().port())?);
         let driver = tokio::spawn(pull::drive(Arc::clone(&rooms.pull), rooms.store.arrivals()));
         let serve = |listener: Listener, port| {
@@ -100,15 +108,11 @@ impl Broker {
         };
         let main = serve(main, Port::Main);
         let vip = vip.map(|vip| serve(vip, Port::Vip));
-        let registration = Registration::new(
-            identity(&rooms),
-            Arc::clone(&rooms.config),
-            Arc::clone(&rooms.topics),
-            rooms.pool.clone(),
-            clock,
-        );
-        registration.start();
-        Ok(Broker { rooms, main, vip, driver, registration })
+        rooms.schedule.start().map_err(StartError::Thread)?;
+        let chores = Chores::start(chores(&rooms)).map_err(StartError::Thread)?;
+        // Last of all: who finds the broker there can use it.
+        rooms.registration.start();
+        Ok(Broker { rooms, main, vip, driver, chores })
     }
 
     /// The address of the main port.
@@ -130,8 +134,9 @@ impl Broker {
     /// everything to disk. Returns when nothing more is to be done.
     pub async fn stop(self) {
         // First of all: clients that ask for routes from here on go elsewhere.
-        self.registration.stop().await;
+        self.rooms.registration.stop().await;
         let rooms = Arc::clone(&self.rooms);
+        let chores = self.chores;
         rooms.send.stopping.store(true, Ordering::SeqCst);
         rooms.pull.stopping.store(true, Ordering::SeqCst);
         self.main.stop_accepting();
@@ -145,6 +150,10 @@ impl Broker {
                 tracing::warn!("work is still running at the end of the broker");
             }
             rooms.pull.cold_reads.stop(STOP_PATIENCE);
+            drop(chores);
+            if let Err(error) = rooms.schedule.stop() {
+                tracing::error!(%error, "write the progress of delayed messages at stop");
+            }
             if let Err(error) = rooms.offsets.persist() {
                 tracing::error!(%error, "write the consumers' progress at stop");
             }
@@ -181,6 +190,7 @@ fn rooms(
     })?;
     let levels = DelayLevels::parse(&store_config.message_delay_level)
         .map_err(|error| StartError::Config(error.to_string()))?;
+    let clock = Arc::clone(&env.clock);
     let store = Store::open(store_config, env)?;
     let root = store.config().store_path_root_dir.clone();
     let file = |name| StateFile::new(Arc::clone(store.files()), &root, name);
@@ -191,7 +201,19 @@ fn rooms(
     let stats = Arc::new(Stats::default());
     let pool = Pool::new("pool", POOL_THREADS, config.admin_queue_capacity);
     let held = HeldPulls::new(config.pull_hold_capacity);
+    let schedule = Schedule::load(
+        store.clone(),
+        Arc::clone(&clock),
+        &levels,
+        Duration::from_millis(config.flush_delay_offset_interval),
+        file("delayOffset.json"),
+    )?;
+    let broker_name: Arc<str> = Arc::from(&*config.broker_name);
+    let store_host = SocketAddr::new(host, port);
+    let identity = identity(&config, store_host);
     let config = Arc::new(Live::new(config));
+    let registration =
+        Registration::new(identity, Arc::clone(&config), Arc::clone(&topics), pool.clone(), clock);
     let send = SendPath {
         config: Arc::clone(&config),
         sync_flush: store.config().flush_disk_type
@@ -202,7 +224,7 @@ fn rooms(
         levels,
         stats: Arc::clone(&stats),
         pool: pool.clone(),
-        store_host: SocketAddr::new(host, port),
+        store_host,
         stopping: AtomicBool::new(false),
     };
     let pull = PullPath {
@@ -228,19 +250,41 @@ fn rooms(
         queue_locks: QueueLocks::new(),
         send: Arc::new(send),
         pull: Arc::new(pull),
+        schedule,
+        registration,
         stats,
+        rates: Rates::new(),
+        broker_name,
+        address: store_host.to_string(),
         pool,
     })
 }
 
-fn identity(rooms: &Rooms) -> Identity {
-    let config = rooms.config.broker();
-    let ha_port = rooms.send.store_host.port().saturating_add(1);
+/// What comes back at intervals.
+fn chores(rooms: &Arc<Rooms>) -> Vec<Chore> {
+    let chore = |every, work: fn(&Rooms)| {
+        let rooms = Arc::clone(rooms);
+        Chore { every, run: Box::new(move || work(&rooms)) }
+    };
+    let flush_interval = rooms.config.broker().flush_consumer_offset_interval.max(1);
+    vec![
+        chore(SAMPLE_INTERVAL, |rooms| rooms.rates.tick(&rooms.stats, &rooms.topics, now_ms())),
+        chore(EXPIRY_INTERVAL, Rooms::expire),
+        chore(Duration::from_millis(flush_interval), |rooms| {
+            if let Err(error) = rooms.offsets.persist() {
+                tracing::error!(%error, "write the consumers' progress");
+            }
+        }),
+    ]
+}
+
+fn identity(config: &BrokerConfig, store_host: SocketAddr) -> Identity {
+    let ha_port = store_host.port().saturating_add(1);
     Identity {
         cluster_name: config.broker_cluster_name.clone(),
         broker_name: config.broker_name.clone(),
         broker_id: config.broker_id,
-        broker_address: rooms.send.store_host.to_string(),
+        broker_address: store_host.to_string(),
         ha_address: format!("{}:{ha_port}", config.broker_ip2),
     }
 }

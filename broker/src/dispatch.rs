@@ -2,6 +2,8 @@
 //! is served on the connection's task or on the pool. Nothing is decided here that a client could
 //! notice, but what no code names.
 
+mod seldom;
+
 use std::sync::Arc;
 
 use broker_protocol::code::{request, response};
@@ -17,6 +19,9 @@ use crate::net::{Peer, Reply, Role};
 use crate::offsets::ConsumerOffsets;
 use crate::pool::Pool;
 use crate::queue_locks::QueueLocks;
+use crate::rates::Rates;
+use crate::registration::Registration;
+use crate::schedule::Schedule;
 use crate::stats::Stats;
 use crate::topics::Topics;
 
@@ -41,10 +46,27 @@ pub struct Rooms {
     pub send: Arc<SendPath>,
     /// Pulls.
     pub pull: Arc<PullPath>,
+    /// Delayed messages.
+    pub schedule: Schedule,
+    /// The broker's place at the name servers.
+    pub registration: Registration,
     /// Counters.
     pub stats: Arc<Stats>,
+    /// Samples of the counters.
+    pub rates: Rates,
+    /// brokerName.
+    pub broker_name: Arc<str>,
+    /// `host:port` that clients are given.
+    pub address: String,
     /// Threads for what waits for a disk.
     pub pool: Pool,
+}
+
+impl Rooms {
+    /// Drops who was silent for too long.
+    pub fn expire(&self) {
+        seldom::expire(self);
+    }
 }
 
 /// Which of the broker's two ports a connection came in by.
@@ -80,6 +102,7 @@ impl Role for BrokerRole {
             request::PULL_MESSAGE if self.port == Port::Main => {
                 rooms.pull.handle(peer, &request, reply);
             }
+            _ if seldom::handle(rooms, peer, &request, reply) => {}
             code => {
                 let remark = format!(" request type {code} not supported");
                 reply.error(response::REQUEST_CODE_NOT_SUPPORTED, &remark);
@@ -89,5 +112,6 @@ impl Role for BrokerRole {
 
     fn closed(&self, peer: &Arc<Peer>) {
         self.rooms.pull.held.closed(peer.id);
+        seldom::closed(&self.rooms, peer);
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod admin_http;
 pub mod broker;
+pub mod chores;
 pub mod cli;
 pub mod clients;
 pub mod config;
@@ -24,4 +25,6 @@ pub mod run;
 pub mod schedule;
 pub mod state_file;
 pub mod stats;
+#[cfg(test)]
+mod testing;
 pub mod topics;

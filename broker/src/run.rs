@@ -51,7 +51,7 @@ impl RunError {
                 exit::STORE
             }
             RunError::Start(StartError::Port { .. }) => exit::ADDRESS,
-            RunError::System(_) => exit::FAILED,
+            RunError::System(_) | RunError::Start(StartError::Thread(_)) => exit::FAILED,
         }
     }
 }
@@ -174,7 +174,11 @@ fn start_broker(config: &Config) -> Result<Broker, RunError> {
     let broker: BrokerConfig = config.table.section().map_err(invalid)?;
     let store: StoreConfig = config.table.section().map_err(invalid)?;
     broker.validate().map_err(ConfigError::Invalid)?;
-    Ok(Broker::start(broker, store, env::os())?)
+    let broker = Broker::start(broker, store, env::os())?;
+    if let Some(file) = &config.file {
+        broker.rooms().config.came_from(file.clone());
+    }
+    Ok(broker)
 }
 
 fn add_name_server(config: &mut Config, own: &str) -> Result<(), ConfigError> {

@@ -4,8 +4,26 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub mod batch;
+pub mod config;
+pub mod consumer;
+pub mod group;
+pub mod heartbeat;
+pub mod offset;
 pub mod pull;
+pub mod query;
+pub mod queue_lock;
+mod refusal;
+pub mod reset_offset;
+pub mod runtime;
 pub mod send;
+pub mod send_back;
+pub mod stats;
+pub mod topic;
+
+pub use refusal::Refusal;
+
+/// Bit of a topic's sys flag: consumers of a unit read it.
+const UNIT_SUB: i32 = 2;
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
