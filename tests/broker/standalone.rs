@@ -1,6 +1,6 @@
 //! The README's first command: one process, name server and broker, used and stopped.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use broker_client::{Client, ClientOptions, Message, Producer, SendStatus};
 use system_tests::cluster::{Broker, BrokerOptions, Maker, broker_command, standalone};
@@ -25,8 +25,12 @@ fn one_command_serves_and_stops_in_order() {
         let producer = Producer::new(&client, "newcomer");
         let receipt = producer.send(&Message::new("Hello", "world")).await.unwrap();
         assert_eq!(receipt.status, SendStatus::Stored);
-        let route = client.fresh_route("Hello").await.unwrap();
-        assert!(!route.destinations().is_empty(), "the new topic has a route");
+        // The name server is told right after the answer to the send.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while client.fresh_route("Hello").await.is_err() {
+            assert!(Instant::now() < deadline, "the new topic gets a route");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     });
     let status = process.terminate(STOP).unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.log_end());

@@ -59,12 +59,6 @@ fn java_client(version: &str) {
     let jars = cache::jars(&name, &folder.join("pom.xml"), &[("client.version", version)]).unwrap();
     let classes = cache::classes(&format!("{name}-steps"), &folder.join("src"), &jars).unwrap();
     let cluster = cluster();
-    let mut program = Command::new("java");
-    program
-        .args(["-Xmx512m", "-Drocketmq.client.logUseSlf4j=false", "-cp"])
-        .arg(format!("{}:{}/*", classes.display(), jars.display()))
-        .arg(format!("-Duser.home={}", cluster.folder().display()))
-        .arg("Main");
     let mut steps = vec![
         "send",
         "send-async",
@@ -86,12 +80,23 @@ fn java_client(version: &str) {
         "lite-pull",
         "request-reply",
     ];
-    if peer() == Maker::Apache && version.starts_with('5') {
-        // The newer client's lite pull is a request that a 4.9 broker of Apache's does not know.
-        steps.retain(|step| *step != "lite-pull");
+    match peer() {
+        // The newer client's lite pull is a request that Apache's 4.9 does not know.
+        Maker::Apache => steps.retain(|step| version.starts_with('4') || *step != "lite-pull"),
+        Maker::Tandem => steps.retain(|step| !NOT_YET.contains(step)),
     }
+    let mut program = Command::new("java");
+    program
+        .args(["-Xmx512m", "-Drocketmq.client.logUseSlf4j=false", "-cp"])
+        .arg(format!("{}:{}/*", classes.display(), jars.display()))
+        .arg(format!("-Duser.home={}", cluster.folder().display()))
+        .arg("Main")
+        .args(&steps);
     assert_steps(&cluster, &mut program, &steps);
 }
+
+/// Steps that need what is refused so far.
+const NOT_YET: [&str; 1] = ["request-reply"];
 
 #[test]
 fn java_4_9_8() {

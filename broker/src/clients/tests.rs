@@ -136,11 +136,11 @@ fn a_new_or_missing_topic_changes_the_group() {
     let clients = Clients::new();
     let peer = Peer::detached();
     let [t, u] = [subscription("t", "*", 1), subscription("u", "*", 1)];
-    beat(&clients, &peer, &consumer("c1", "g", &[t.clone()]), 0);
+    beat(&clients, &peer, &consumer("c1", "g", std::slice::from_ref(&t)), 0);
     assert_eq!(beat(&clients, &peer, &consumer("c1", "g", &[t.clone(), u.clone()]), 1), ["g"]);
     assert_eq!(beat(&clients, &peer, &consumer("c1", "g", &[t.clone(), u.clone()]), 2), [""; 0]);
     assert_eq!(clients.groups_reading("u"), [Arc::from("g")]);
-    assert_eq!(beat(&clients, &peer, &consumer("c1", "g", &[t.clone()]), 3), ["g"]);
+    assert_eq!(beat(&clients, &peer, &consumer("c1", "g", std::slice::from_ref(&t)), 3), ["g"]);
     assert!(clients.groups_reading("u").is_empty());
 }
 

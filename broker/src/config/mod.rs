@@ -1,8 +1,8 @@
 //! The configuration of a broker and of a name server: one plain struct per room, keys in RocketMQ's
 //! camelCase, every field documented with its unit and default.
 //!
-//! Where values come from lives in [`load`]; the text of the reference page is made from this very
-//! file by [`reference`]. A field stands here only when some code reads it.
+//! Where values come from lives in [`mod@load`]; the text of the reference page is made from this very
+//! file by [`mod@reference`]. A field stands here only when some code reads it.
 
 mod broker;
 mod edit;

@@ -1,7 +1,7 @@
-//! Verifies the files of a stopped store and changes nothing: every record of the log, every unit of
-//! the queues and every entry of the index, each against the others. Says what it found; printing is
-//! the caller's business. `log` walks the records, `queues` and `indexes` hold what is compared with
-//! them.
+//! Verifies the files of a stopped store and changes nothing: every record of the log, every unit
+//! of the queues and every entry of the index, each against the others. Says what it found;
+//! printing is the caller's business. `log` walks the records, `queues` and `indexes` hold what is
+//! compared with them.
 
 mod indexes;
 mod log;
@@ -41,8 +41,8 @@ pub struct Report {
     pub log_end: u64,
     /// Records in the log.
     pub records: u64,
-    /// Why the log ends where it does, if not in zeros: a record that was being written, to be cut by
-    /// the next start.
+    /// Why the log ends where it does, if not in zeros: a record that was being written, to be cut
+    /// by the next start.
     pub torn: Option<&'static str>,
     /// Queues with files.
     pub queues: u64,

@@ -1,7 +1,7 @@
 //! The `checkpoint` file: RocketMQ's three times (bytes 0 to 23; bytes 24 to 39 are 5.x's and kept
-//! as they are) and, from byte 64, our own mark of how far the log and the queues are known to be on
-//! disk: magic, two offsets of the log, CRC. The CRC also covers the three times, so that a mark goes
-//! stale when another broker has worked on the store since.
+//! as they are) and, from byte 64, our own mark of how far the log and the queues are known to be
+//! on disk: magic, two offsets of the log, CRC. The CRC also covers the three times, so that a mark
+//! goes stale when another broker has worked on the store since.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,8 +54,8 @@ impl Marks {
     }
 }
 
-/// The open file. Changes go to the page cache at once, so they survive a kill, and to the disk with
-/// [`Checkpoint::sync`].
+/// The open file. Changes go to the page cache at once, so they survive a kill, and to the disk
+/// with [`Checkpoint::sync`].
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     path: PathBuf,

@@ -13,7 +13,8 @@ use crate::error::StoreError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FlushDiskType {
-    /// In memory; the disk follows within `flushIntervalCommitLog`. A power loss can lose that much.
+    /// In memory; the disk follows within `flushIntervalCommitLog`. A power loss can lose that
+    /// much.
     #[default]
     AsyncFlush,
     /// When fsync has confirmed it.
@@ -40,7 +41,8 @@ pub struct StoreConfig {
     pub flush_interval_consume_queue: u64,
     /// How long a send waits for its fsync before it is answered FLUSH_DISK_TIMEOUT. Default 5000.
     pub sync_flush_timeout: u64,
-    /// Longest body. Can be changed at run time. Default 4 MiB. A whole record may have 64 KiB more.
+    /// Longest body. Can be changed at run time. Default 4 MiB. A whole record may have 64 KiB
+    /// more.
     pub max_message_size: usize,
     /// Hours of the day, separated by `;`, in which expired files are deleted. Default `04`.
     pub delete_when: String,
@@ -154,6 +156,13 @@ impl StoreConfig {
         self.mapped_file_size_consume_queue.div_ceil(20) * 20
     }
 
+    /// The hours of `deleteWhen`; `None` if one of them is no hour.
+    pub(crate) fn delete_hours(&self) -> Option<Vec<i8>> {
+        let hours = self.delete_when.split(';').map(str::trim).filter(|text| !text.is_empty());
+        let hour = |text: &str| text.parse().ok().filter(|hour| (0..24).contains(hour));
+        hours.map(hour).collect()
+    }
+
     /// Refuses values that no store can work with.
     pub fn check(&self) -> Result<(), StoreError> {
         let refuse = |key, reason: &str| Err(StoreError::Config { key, reason: reason.to_owned() });
@@ -171,6 +180,12 @@ impl StoreConfig {
         if self.mapped_file_size_consume_queue < 20 {
             return refuse("mappedFileSizeConsumeQueue", "must hold at least one unit of 20 bytes");
         }
+        if self.commit_log_folder().as_os_str().as_encoded_bytes().contains(&b',') {
+            return refuse("storePathCommitLog", "several folders are not supported: name one");
+        }
+        if self.delete_hours().is_none() {
+            return refuse("deleteWhen", "must be hours from 0 to 23, separated by `;`");
+        }
         if self.max_hash_slot_num == 0 || self.max_index_num < 2 {
             return refuse("maxHashSlotNum, maxIndexNum", "must be at least 1 and 2");
         }
@@ -187,8 +202,8 @@ impl StoreConfig {
         Ok(())
     }
 
-    /// Changes one of the settings that may change while the store runs, by RocketMQ's key. False if
-    /// it isn't one of them.
+    /// Changes one of the settings that may change while the store runs, by RocketMQ's key. False
+    /// if it isn't one of them.
     pub(crate) fn set_at_run_time(&mut self, key: &str, value: &str) -> Result<bool, String> {
         fn parse<T: FromStr>(key: &str, value: &str) -> Result<T, String>
         where

@@ -1,6 +1,6 @@
 //! The delay levels of `messageDelayLevel`: how long a message of each level waits. The store needs
-//! them because a unit of the delay topic says when its message is due. Who delivers is the server's
-//! business.
+//! them because a unit of the delay topic says when its message is due. Who delivers is the
+//! server's business.
 
 /// How long each level waits. Levels are numbered from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Reads delays, each a number with its unit (`s`, `m`, `h`, `d`), separated by blanks. An error
-    /// names the word that is no delay.
+    /// Reads delays, each a number with its unit (`s`, `m`, `h`, `d`), separated by blanks. An
+    /// error names the word that is no delay.
     pub fn parse(text: &str) -> Result<DelayLevels, String> {
         let delays: Result<Box<[i64]>, String> = text.split_whitespace().map(delay_ms).collect();
         let delays_ms = delays?;
@@ -30,8 +30,8 @@ impl DelayLevels {
         i32::try_from(self.delays_ms.len()).unwrap_or(i32::MAX)
     }
 
-    /// The delay of `level` in milliseconds; levels beyond the last one wait as long as that. `None`
-    /// for level 0 and below, which means no delay.
+    /// The delay of `level` in milliseconds; levels beyond the last one wait as long as that.
+    /// `None` for level 0 and below, which means no delay.
     pub fn delay_ms(&self, level: i32) -> Option<i64> {
         let place = usize::try_from(level).ok()?.checked_sub(1)?;
         self.delays_ms.get(place.min(self.delays_ms.len() - 1)).copied()

@@ -24,7 +24,7 @@ impl dyn FileSystem {
         self.sync_folder(folder)
     }
 
-    /// Reads what [`write_durably`](trait.FileSystem.html) wrote. `parse` decides what a good content is; if it refuses
+    /// Reads what `write_durably` wrote. `parse` decides what a good content is; if it refuses
     /// the file, the `.bak` is taken with a warning. `None` if neither exists;
     /// [`StoreError::BadFile`] if what exists is unreadable.
     pub fn read_config<T>(

@@ -1,6 +1,6 @@
 //! The thread that keeps the commit log's next files ready and its pages faulted in ahead of the
-//! writer, so that an append takes neither a fault nor a wait. It makes the next file at once and the
-//! one after when the current one is half full. It writes no record.
+//! writer, so that an append takes neither a fault nor a wait. It makes the next file at once and
+//! the one after when the current one is half full. It writes no record.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,6 +17,9 @@ use crate::segments::file_name;
 
 /// Pages kept faulted in ahead of the writer, at most.
 const AHEAD_MAX: u64 = 32 << 20;
+/// And at least. Between the two it is as much as was written so far, so that a broker at rest
+/// doesn't fill the cache with zeros.
+const AHEAD_MIN: u64 = 4 << 20;
 /// Faulted in at a time.
 const STEP: u64 = 1 << 20;
 /// Pause between attempts to make a file while they fail.
@@ -30,7 +33,8 @@ pub(crate) struct FileMaker {
     files: Arc<dyn FileSystem>,
     folder: PathBuf,
     file_len: u64,
-    ahead: u64,
+    ahead_max: u64,
+    opened_at: u64,
     state: Mutex<State>,
     /// The thread waits here.
     work: Condvar,
@@ -74,12 +78,13 @@ impl FileMaker {
         current: Arc<MappedFile>,
         appended: u64,
     ) -> FileMaker {
-        let ahead = (file_len / 4).min(AHEAD_MAX).next_multiple_of(PAGE as u64);
+        let ahead_max = (file_len / 4).min(AHEAD_MAX).next_multiple_of(PAGE as u64);
         let maker = FileMaker {
             files,
             folder,
             file_len,
-            ahead,
+            ahead_max,
+            opened_at: appended,
             work: Condvar::new(),
             made: Condvar::new(),
             wake_at: AtomicU64::new(0),
@@ -93,7 +98,7 @@ impl FileMaker {
                 current: Arc::clone(&current),
             }),
         };
-        let to = (appended + STEP.min(ahead)).min(current.end());
+        let to = (appended + STEP.min(ahead_max)).min(current.end());
         maker.populate(&current, appended, to);
         maker
     }
@@ -111,8 +116,8 @@ impl FileMaker {
         self.work.notify_one();
     }
 
-    /// The next file, which becomes the current one; waits for one that is being made, but not long.
-    /// Called under the put lock.
+    /// The next file, which becomes the current one; waits for one that is being made, but not
+    /// long. Called under the put lock.
     pub(crate) fn take(&self) -> Result<Arc<MappedFile>, String> {
         let mut state = self.state.lock();
         let deadline = Instant::now() + FILE_WAIT;
@@ -232,7 +237,8 @@ impl FileMaker {
             }
             state.populated = state.populated.max(state.appended);
             let from = state.populated;
-            let target = state.appended + self.ahead;
+            let ahead = self.ahead(state.appended);
+            let target = state.appended + ahead;
             if from < target
                 && let Some(file) = state.holding(from)
             {
@@ -240,12 +246,17 @@ impl FileMaker {
                 state.populated = to;
                 return Job::Populate(file, from, to);
             }
-            let wake_at = state.populated.saturating_sub(self.ahead / 2);
+            let wake_at = state.populated.saturating_sub(ahead / 2);
             // Also in time for the second file ahead.
             let wake_at = if wanted == 1 { wake_at.min(half) } else { wake_at };
             self.wake_at.store(wake_at.max(state.appended + 1), Ordering::Relaxed);
             self.work.wait(&mut state);
         }
+    }
+
+    fn ahead(&self, appended: u64) -> u64 {
+        let written = appended.saturating_sub(self.opened_at);
+        written.clamp(AHEAD_MIN.min(self.ahead_max), self.ahead_max)
     }
 
     fn populate(&self, file: &MappedFile, from: u64, to: u64) {
@@ -263,5 +274,55 @@ impl State {
             .chain(&self.ready)
             .find(|file| file.start() <= offset && offset < file.end())
             .cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env;
+
+    fn maker(folder: &std::path::Path, file_len: u64) -> FileMaker {
+        let files = env::os().files;
+        let path = folder.join(file_name(0));
+        let current = MappedFile::create(&*files, path, 0, file_len, 64 << 10).unwrap();
+        FileMaker::new(files, folder.to_path_buf(), file_len, Arc::new(current), 0)
+    }
+
+    #[test]
+    fn the_next_file_is_made_at_once_and_the_one_after_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let maker = maker(folder.path(), 64 << 10);
+        std::thread::scope(|scope| {
+            scope.spawn(|| maker.run(|error| panic!("{error}")));
+            let made = |count: usize| {
+                while maker.state.lock().ready.len() < count {
+                    std::thread::yield_now();
+                }
+            };
+            made(1);
+            // Asleep, it wants to be woken when the current file is half full, or before.
+            while maker.wake_at() == 0 || maker.wake_at() == u64::MAX {
+                std::thread::yield_now();
+            }
+            assert!(maker.wake_at() <= 32 << 10);
+            assert_eq!(maker.state.lock().ready.len(), 1);
+            maker.nudge(32 << 10);
+            made(2);
+            let next = maker.take().unwrap();
+            assert_eq!((next.start(), next.allocated()), (64 << 10, 64 << 10));
+            assert_eq!(maker.take().unwrap().start(), 128 << 10);
+            maker.stop();
+        });
+        assert!(maker.state.lock().failure.is_none());
+    }
+
+    #[test]
+    fn pages_ahead_grow_with_what_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let maker = maker(folder.path(), 1 << 30);
+        assert_eq!(maker.ahead(0), 4 << 20);
+        assert_eq!(maker.ahead(10 << 20), 10 << 20);
+        assert_eq!(maker.ahead(1 << 29), 32 << 20);
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folders that are missing, also the commit log's on a mount of its own, and takes the
-    /// lock.
+    /// Makes the folders that are missing, also the commit log's on a mount of its own, and takes
+    /// the lock.
     pub(crate) fn take(files: &dyn FileSystem, config: &StoreConfig) -> Result<Folder, StoreError> {
         let root = &config.store_path_root_dir;
         for folder in [root.clone(), config.commit_log_folder()] {

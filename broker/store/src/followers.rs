@@ -80,9 +80,9 @@ impl Followers {
         Ok((followers, dispatcher))
     }
 
-    /// Moves the queues' first readable offsets up to what the log still holds, then removes files of
-    /// queues and index that only point to what it has dropped. `go_on` is asked after each queue that
-    /// lost files, with their number; if it says no, the rest is left for the next call.
+    /// Moves the queues' first readable offsets up to what the log still holds, then removes files
+    /// of queues and index that only point to what it has dropped. `go_on` is asked after each
+    /// queue that lost files, with their number; if it says no, the rest is left for the next call.
     pub(crate) fn clean(
         &self,
         log_start: u64,

@@ -2,8 +2,8 @@
     unsafe_code,
     reason = "the one file that touches mappings; each block says why it is sound"
 )]
-//! Memory mappings: the only file of the store with `unsafe`. It turns the two ways the store uses a
-//! mapping into safe types. [`MappedFile`] is written once from front to back: bytes below the
+//! Memory mappings: the only file of the store with `unsafe`. It turns the two ways the store uses
+//! a mapping into safe types. [`MappedFile`] is written once from front to back: bytes below the
 //! published mark never change and may be lent out, bytes above belong to one writer at a time.
 //! [`MappedWords`] is changed in place, so it only gives atomic loads and stores of words. Nothing
 //! here knows a format.
@@ -299,8 +299,8 @@ impl MappedFile {
     }
 
     /// Lowers the published mark to `to` and makes everything from there on zeros, so that nothing
-    /// cut can be read again, not even by the next recovery. Fails with `ResourceBusy` while a slice
-    /// is lent out.
+    /// cut can be read again, not even by the next recovery. Fails with `ResourceBusy` while a
+    /// slice is lent out.
     pub fn cut(&mut self, to: usize) -> io::Result<()> {
         if Arc::strong_count(&self.map) > 1 {
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -351,8 +351,8 @@ pub struct MappedWords {
 }
 
 impl MappedWords {
-    /// Makes a new file of `len` zeros with the blocks of its first `allocated` bytes. On failure no
-    /// file is left behind.
+    /// Makes a new file of `len` zeros with the blocks of its first `allocated` bytes. On failure
+    /// no file is left behind.
     pub fn create(
         files: &dyn FileSystem,
         path: PathBuf,

@@ -24,9 +24,9 @@ pub struct IndexAnswer {
 }
 
 impl Store {
-    /// The newest messages of `topic` that bear `key` among their KEYS or as UNIQ_KEY and were stored
-    /// between `begin` and `end` (milliseconds since 1970, both included); at most `max`, and no more
-    /// than `maxMsgsNumBatch`. May wait for the disk.
+    /// The newest messages of `topic` that bear `key` among their KEYS or as UNIQ_KEY and were
+    /// stored between `begin` and `end` (milliseconds since 1970, both included); at most `max`,
+    /// and no more than `maxMsgsNumBatch`. May wait for the disk.
     pub fn query_index(
         &self,
         topic: &str,

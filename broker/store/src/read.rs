@@ -1,7 +1,7 @@
-//! The pull's way: from an offset in a queue to the bytes of its messages. Units are filtered by tag
-//! without a look at the log, records that lie side by side become one slice of the mapped file, and
-//! nothing is copied. What a consumer may see ends at the log offset that its store allows. How an
-//! outcome is told to a client is the server's business.
+//! The pull's way: from an offset in a queue to the bytes of its messages. Units are filtered by
+//! tag without a look at the log, records that lie side by side become one slice of the mapped
+//! file, and nothing is copied. What a consumer may see ends at the log offset that its store
+//! allows. How an outcome is told to a client is the server's business.
 
 use broker_protocol::tags::TagFilter;
 use bytes::Bytes;
@@ -123,8 +123,8 @@ impl Limits {
 }
 
 impl Store {
-    /// Reads messages of `queue`. Never waits for the disk if the read says so; otherwise it may, so
-    /// it belongs on a thread that may block.
+    /// Reads messages of `queue`. Never waits for the disk if the read says so; otherwise it may,
+    /// so it belongs on a thread that may block.
     pub fn read(&self, queue: &Queue, read: &Read<'_>) -> ReadOutcome {
         let shared = &self.shared;
         let (min, max) = (queue.min_offset(), queue.max_offset());

@@ -1,7 +1,7 @@
 //! What is kept, and when the disk counts as full. One thread measures the disks and removes commit
 //! log files: expired ones in the hours of `deleteWhen` or when the disk is filled beyond
-//! `diskMaxUsedSpaceRatio`, the oldest ones beyond `diskSpaceCleanForciblyRatio` even if they aren't.
-//! Queues and index then drop what points to nothing; how is their concern.
+//! `diskMaxUsedSpaceRatio`, the oldest ones beyond `diskSpaceCleanForciblyRatio` even if they
+//! aren't. Queues and index then drop what points to nothing; how is their concern.
 
 use std::io;
 use std::path::Path;
@@ -176,7 +176,9 @@ impl Retention {
 
     fn reason(&self, config: &StoreConfig, now_ms: i64, manual: bool) -> Reason {
         let filled = self.commit_log_ratio().max(self.consume_queue_ratio());
-        let due = manual || self.is_filled(config) || is_hour(&config.delete_when, now_ms);
+        let due = manual
+            || self.is_filled(config)
+            || is_hour(&config.delete_hours().unwrap_or_default(), now_ms);
         let forced = config.clean_file_forcibly_enable
             && filled > percent(config.disk_space_clean_forcibly_ratio);
         Reason { expired: due || forced, forced }
@@ -222,11 +224,10 @@ fn remove_one(
     Ok(removed.is_some())
 }
 
-/// Whether the local hour is one of `hours`, which are separated by `;`.
-fn is_hour(hours: &str, now_ms: i64) -> bool {
+/// Whether the local hour is one of `hours`.
+fn is_hour(hours: &[i8], now_ms: i64) -> bool {
     let Ok(now) = Timestamp::from_millisecond(now_ms) else { return false };
-    let hour = TimeZone::system().to_datetime(now).hour();
-    hours.split(';').filter_map(|text| text.trim().parse::<i8>().ok()).any(|other| other == hour)
+    hours.contains(&TimeZone::system().to_datetime(now).hour())
 }
 
 fn percent(value: u32) -> f64 {

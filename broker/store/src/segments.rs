@@ -15,8 +15,8 @@ use crate::mapped_file::MappedFile;
 /// Files in order without a gap.
 pub type Row = Vec<Arc<MappedFile>>;
 
-/// A row of files that readers look into without a lock. One thread at a time pushes and one removes;
-/// these two may be different ones.
+/// A row of files that readers look into without a lock. One thread at a time pushes and one
+/// removes; these two may be different ones.
 #[derive(Debug)]
 pub struct Segments {
     folder: PathBuf,
@@ -31,8 +31,8 @@ pub fn file_name(offset: u64) -> String {
 
 impl Segments {
     /// Opens every file of `folder`; a missing folder is an empty row. A file of another length, a
-    /// strange name or a gap is refused by name; an empty last file, which a kill can leave behind, is
-    /// removed.
+    /// strange name or a gap is refused by name; an empty last file, which a kill can leave behind,
+    /// is removed.
     pub fn open(
         files: &dyn FileSystem,
         folder: &Path,

@@ -1,12 +1,12 @@
-//! Figures of an open store, for runtime info and metrics. Counters are kept by the part that counts;
-//! here they are defined and read out together.
+//! Figures of an open store, for runtime info and metrics. Counters are kept by the part that
+//! counts; here they are defined and read out together.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::error::NotWritable;
 
-/// Upper bounds of the put time buckets in milliseconds, as RocketMQ's runtime info has them; one more
-/// bucket takes what is longer.
+/// Upper bounds of the put time buckets in milliseconds, as RocketMQ's runtime info has them; one
+/// more bucket takes what is longer.
 pub const PUT_TIME_BOUNDS_MS: [i64; 12] =
     [0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000];
 

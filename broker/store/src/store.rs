@@ -65,8 +65,8 @@ struct Running {
 
 impl Store {
     /// Opens the store in the configured folder, or makes it: takes the lock, finds the log's end,
-    /// starts the threads. Returns when everything stored can be read and the next append succeeds at
-    /// once.
+    /// starts the threads. Returns when everything stored can be read and the next append succeeds
+    /// at once.
     pub fn open(config: StoreConfig, env: Env) -> Result<Store, StoreError> {
         config.check()?;
         let files = &*env.files;
@@ -126,8 +126,8 @@ impl Store {
         Ok(appended)
     }
 
-    /// Stores all records side by side in one file, or nothing, and adds one entry to `appended` for
-    /// each. They may go to different queues.
+    /// Stores all records side by side in one file, or nothing, and adds one entry to `appended`
+    /// for each. They may go to different queues.
     pub fn append_batch(
         &self,
         records: &[NewRecord<'_>],
@@ -151,8 +151,8 @@ impl Store {
         self.shared.flusher.when_flushed(&self.shared.log, end, deadline, done);
     }
 
-    /// The record that starts at `physical_offset`, whether or not it must come from the disk. `None`
-    /// if none starts there, it isn't kept any more, or it is damaged.
+    /// The record that starts at `physical_offset`, whether or not it must come from the disk.
+    /// `None` if none starts there, it isn't kept any more, or it is damaged.
     pub fn message_at(&self, physical_offset: u64) -> Option<Bytes> {
         self.shared.log.record_at(physical_offset)
     }
@@ -229,7 +229,8 @@ impl Store {
 }
 
 impl Shared {
-    /// Makes what recovery found durable and marks it so, that the next start needn't read it again.
+    /// Makes what recovery found durable and marks it so, that the next start needn't read it
+    /// again.
     fn settle(&self) -> Result<(), StoreError> {
         self.flusher.flush(&self.log, &self.checkpoint, &self.health)?;
         self.log.mark_durable(&self.checkpoint)?;
@@ -318,16 +319,14 @@ impl Shared {
 
 impl Running {
     fn start(&self, dispatcher: Dispatcher) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-files", move || {
+        self.thread("store-files", |shared| {
             shared.log.maker.run(|error| {
                 if error.kind() == std::io::ErrorKind::StorageFull {
                     shared.retention.disk_ran_full();
                 }
             });
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-flush", move || {
+        self.thread("store-flush", |shared| {
             let interval =
                 || Duration::from_millis(shared.config.load().flush_interval_commit_log.max(1));
             let (log, checkpoint) = (&shared.log, &shared.checkpoint);
@@ -337,24 +336,38 @@ impl Running {
                 }
             });
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-deadlines", move || {
+        self.thread("store-deadlines", |shared| {
             shared.flusher.run_deadlines(&*shared.env.clock);
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-dispatch", move || shared.dispatch(dispatcher))?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-queues", move || {
+        self.thread("store-dispatch", |shared| shared.dispatch(dispatcher))?;
+        self.thread("store-queues", |shared| {
             let interval =
                 || Duration::from_millis(shared.config.load().flush_interval_consume_queue.max(1));
             shared.followers.flusher.run(&shared.round(), interval);
         })?;
-        let shared = Arc::clone(&self.shared);
-        self.threads.start("store-clean", move || {
+        self.thread("store-clean", |shared| {
             let interval =
                 || Duration::from_millis(shared.config.load().clean_resource_interval.max(1));
             shared.retention.run(interval, || shared.clean());
         })
+    }
+
+    /// Starts a thread; should it die, nothing is acknowledged any more.
+    fn thread(
+        &self,
+        name: &'static str,
+        run: impl FnOnce(&Shared) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (shared, left) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+        let died = move || {
+            tracing::error!(
+                name,
+                "a thread of the store died: no send is acknowledged until a restart"
+            );
+            left.health.raise(NotWritable::Poisoned);
+            left.flusher.close().into_iter().for_each(|done| done(Flushed::Failed));
+        };
+        self.threads.start(name, move || run(&shared), died)
     }
 
     fn shutdown(&self) {

@@ -6,9 +6,9 @@ use crate::consume_queue::Queue;
 use crate::store::Store;
 
 impl Store {
-    /// The offset of the first message of `queue` stored at or after `timestamp` (milliseconds since
-    /// 1970): the first offset if all were, the offset after the last one if none was. May wait for
-    /// the disk.
+    /// The offset of the first message of `queue` stored at or after `timestamp` (milliseconds
+    /// since 1970): the first offset if all were, the offset after the last one if none was. May
+    /// wait for the disk.
     pub fn offset_by_time(&self, queue: &Queue, timestamp: i64) -> i64 {
         let log = &self.shared.log;
         let (min, max) = (queue.min_offset(), queue.max_offset());

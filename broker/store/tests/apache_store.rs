@@ -1,5 +1,5 @@
-//! Stores that Apache RocketMQ 4.9.3 wrote, one closed in order and one killed, open here with every
-//! message that its own client saw in them.
+//! Stores that Apache RocketMQ 4.9.3 wrote, one closed in order and one killed, open here with
+//! every message that its own client saw in them.
 
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 

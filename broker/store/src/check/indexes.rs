@@ -1,5 +1,5 @@
-//! The index files, compared with the records: entries stand in the log's order, so one look at each
-//! is enough. A record without entries is no problem, because indexing can be switched off.
+//! The index files, compared with the records: entries stand in the log's order, so one look at
+//! each is enough. A record without entries is no problem, because indexing can be switched off.
 
 use std::path::PathBuf;
 

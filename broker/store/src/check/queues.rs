@@ -1,5 +1,5 @@
-//! The queues, compared with the records one by one and then counted: a unit that no record asked for
-//! points to nothing.
+//! The queues, compared with the records one by one and then counted: a unit that no record asked
+//! for points to nothing.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -55,8 +55,8 @@ impl CommitLog {
         Ok(appended)
     }
 
-    /// Stores all the records side by side in one file, or nothing. Adds one entry to `appended` for
-    /// each.
+    /// Stores all the records side by side in one file, or nothing. Adds one entry to `appended`
+    /// for each.
     pub(crate) fn append_batch(
         &self,
         batch: &[NewRecord<'_>],
@@ -137,8 +137,8 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Sees to it that `len` bytes and an end mark fit into the current file: if they don't, the mark
-    /// is written and the next file becomes the current one. Nothing changes on failure.
+    /// Sees to it that `len` bytes and an end mark fit into the current file: if they don't, the
+    /// mark is written and the next file becomes the current one. Nothing changes on failure.
     fn room(&self, put: &mut Put, len: usize) -> Result<(), AppendError> {
         if put.closed {
             return Err(AppendError::NotWritable(NotWritable::ShuttingDown));
@@ -221,8 +221,8 @@ fn parts<'a>(new: &NewRecord<'a>, body_crc: u32) -> RecordParts<'a> {
     }
 }
 
-/// Offsets of its queue that the record takes: none if it is prepared or rolled back, because such a
-/// record never enters the queue and would leave a hole there.
+/// Offsets of its queue that the record takes: none if it is prepared or rolled back, because such
+/// a record never enters the queue and would leave a hole there.
 fn offsets_of(new: &NewRecord<'_>) -> i64 {
     i64::from(sys_flag::is_visible(new.sys_flag))
 }

@@ -1,7 +1,7 @@
 //! Making the log durable. One thread syncs: each interval, or at once while somebody waits; one
-//! sync answers everybody whose bytes it covered. A second thread answers those whose deadline comes
-//! first, because a sync can hang. After a failed sync nobody knows what is on disk, so the store is
-//! poisoned: whoever waits is refused, and so is whoever comes later.
+//! sync answers everybody whose bytes it covered. A second thread answers those whose deadline
+//! comes first, because a sync can hang. After a failed sync nobody knows what is on disk, so the
+//! store is poisoned: whoever waits is refused, and so is whoever comes later.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,8 +27,8 @@ pub enum Flushed {
     Failed,
 }
 
-/// Longest time that the checkpoint on disk lags behind. A kill loses nothing of it, only a power loss,
-/// and then the next start reads this much more of the log.
+/// Longest time that the checkpoint on disk lags behind. A kill loses nothing of it, only a power
+/// loss, and then the next start reads this much more of the log.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(3);
 
 pub(crate) type Answer = Box<dyn FnOnce(Flushed) + Send>;
@@ -80,8 +80,8 @@ impl Flusher {
         }
     }
 
-    /// Calls `done` once, when the log is on disk up to `end`, or at `deadline`, or when it can't be
-    /// done; at once if that is known already. Never under a lock.
+    /// Calls `done` once, when the log is on disk up to `end`, or at `deadline`, or when it can't
+    /// be done; at once if that is known already. Never under a lock.
     pub(crate) fn when_flushed(
         &self,
         log: &CommitLog,

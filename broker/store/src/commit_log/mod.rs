@@ -120,8 +120,8 @@ pub(crate) struct Recovered {
 }
 
 impl CommitLog {
-    /// Opens the log for appending after recovery: makes the first file if there is none and sees to
-    /// it that the last one has its blocks. Everything recovered counts as appended, nothing as
+    /// Opens the log for appending after recovery: makes the first file if there is none and sees
+    /// to it that the last one has its blocks. Everything recovered counts as appended, nothing as
     /// dispatched; `flushed` is what the caller knows to be on disk.
     pub(crate) fn start(
         env: &Env,

@@ -1,6 +1,6 @@
-//! Taking records out. Every read is bounded by the appended frontier. What an earlier process wrote
-//! is checked before it is served, because nobody has looked at it since; what this one wrote is
-//! known to be right. Which records a queue holds is not known here.
+//! Taking records out. Every read is bounded by the appended frontier. What an earlier process
+//! wrote is checked before it is served, because nobody has looked at it since; what this one wrote
+//! is known to be right. Which records a queue holds is not known here.
 
 use std::sync::atomic::Ordering;
 

@@ -1,8 +1,8 @@
-//! Finding the true end of the log at start. Records are read from where they may not be on disk yet
-//! (the durable mark) and every checksum is checked. What follows the last good record is cut and
-//! zeroed, unless it was known to be durable or, in a log of another broker, good records follow:
-//! then nothing is touched and the store refuses to open. Queues and index are completed by the
-//! dispatcher afterwards.
+//! Finding the true end of the log at start. Records are read from where they may not be on disk
+//! yet (the durable mark) and every checksum is checked. What follows the last good record is cut
+//! and zeroed, unless it was known to be durable or, in a log of another broker, good records
+//! follow: then nothing is touched and the store refuses to open. Queues and index are completed by
+//! the dispatcher afterwards.
 
 use broker_protocol::record::{MAGIC_V1, RecordView};
 
@@ -134,23 +134,25 @@ fn judge(segments: &Segments, known: &Known, scan: &Scan) -> Result<(), StoreErr
     if known.closed_at(scan.end) {
         return Ok(());
     }
-    let Some(next) = next_record(segments, scan) else { return Ok(()) };
+    let look = if known.marks.durable.is_some() { LOOK_AFTER_MARK } else { LOOK_BEYOND };
+    let Some(next) = next_record(segments, scan, look) else { return Ok(()) };
     if known.marks.durable.is_some() {
-        // A power loss can take one page and leave the next; nothing here was promised to be on disk.
+        // A power loss can take one page and leave the next; nothing here was promised to be on
+        // disk.
         let end = scan.end;
         tracing::error!(end, next, reason, "the log is torn where it wasn't synced yet: cut there");
         return Ok(());
     }
-    // Another broker wrote this, and how far it synced isn't known. It doesn't zero what it cuts, so
-    // older records may well follow the end; only ones that aren't older mean that something is
+    // Another broker wrote this, and how far it synced isn't known. It doesn't zero what it cuts,
+    // so older records may well follow the end; only ones that aren't older mean that something is
     // missing here.
     Err(damaged(segments, scan.end, &format!("{reason}, but a good record follows at {next}")))
 }
 
 impl CommitLog {
-    /// Refuses a log in which no record can be told from the next somewhere between `from`, where the
-    /// dispatcher goes on, and the end: it could only skip what follows. A damaged body alone is
-    /// reported and keeps its place.
+    /// Refuses a log in which no record can be told from the next somewhere between `from`, where
+    /// the dispatcher goes on, and the end: it could only skip what follows. A damaged body alone
+    /// is reported and keeps its place.
     pub(crate) fn check_structure(&self, from: u64) -> Result<(), StoreError> {
         let mut at = from.max(self.min_offset());
         loop {
@@ -183,10 +185,12 @@ fn damaged(segments: &Segments, offset: u64, reason: &str) -> StoreError {
 
 /// How far behind the stop the next record is looked for; more than the longest record.
 const LOOK_BEYOND: usize = 16 << 20;
+/// The same where it only decides what the log line says.
+const LOOK_AFTER_MARK: usize = 1 << 20;
 
-/// The next good record after the stop that isn't older than those before it: first in the rest of the
-/// file, then at the start of each later one.
-fn next_record(segments: &Segments, scan: &Scan) -> Option<u64> {
+/// The next good record after the stop that isn't older than those before it: first in the rest of
+/// the file, then at the start of each later one.
+fn next_record(segments: &Segments, scan: &Scan, look: usize) -> Option<u64> {
     let magic = MAGIC_V1.to_be_bytes();
     let good = |bytes: &[u8], offset: u64| {
         RecordView::parse(bytes).is_ok_and(|record| {
@@ -204,7 +208,7 @@ fn next_record(segments: &Segments, scan: &Scan) -> Option<u64> {
             continue;
         }
         let from = (scan.end - file.start()) as usize;
-        let rest = bytes.get(from + 1..bytes.len().min(from + LOOK_BEYOND))?;
+        let rest = bytes.get(from + 1..bytes.len().min(from + look))?;
         let found = rest.windows(4).enumerate().filter(|(_, window)| *window == magic);
         for (index, _) in found {
             // The magic is the record's second word.

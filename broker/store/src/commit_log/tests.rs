@@ -231,7 +231,8 @@ fn a_torn_tail_is_cut_and_cannot_come_back() {
         let kept: Vec<_> =
             records.iter().filter(|(appended, _)| appended.end() <= page).cloned().collect();
         check(&store, &kept);
-        // Where the lost page began in the zeros behind a file's last record, that whole file counts.
+        // Where the lost page began in the zeros behind a file's last record, that whole file
+        // counts.
         let kept_end = kept.last().map_or(0, |(appended, _)| appended.end());
         assert!(cut >= kept_end && cut <= page.max(kept_end), "seed {seed}");
         let new = append_some(&store, 5);

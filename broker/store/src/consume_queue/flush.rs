@@ -1,7 +1,7 @@
 //! Makes units and index entries durable, by a thread of its own so that a slow disk delays nobody
-//! who waits for messages. Each round is noted in the checkpoint: the log offset up to which the next
-//! start need not look. When many queues are written, a round only takes those with much to sync;
-//! all are taken once a minute.
+//! who waits for messages. Each round is noted in the checkpoint: the log offset up to which the
+//! next start need not look. When many queues are written, a round only takes those with much to
+//! sync; all are taken once a minute.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

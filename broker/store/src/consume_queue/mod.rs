@@ -2,8 +2,8 @@
 //! lie in the commit log, as RocketMQ 4.9 writes them (8 bytes of log offset, 4 of size, 8 of tags
 //! code, in network order; unit `n` at byte `20 n`). [`Queue`] is the handle that the rest of the
 //! broker holds, `row` its files, `table` the place where all queues are found, `recovery` what
-//! makes them whole again at start, `flush` what makes them durable. Who writes units is [`crate::dispatcher`]; nothing here reads
-//! records.
+//! makes them whole again at start, `flush` what makes them durable. Who writes units is
+//! [`crate::dispatcher`]; nothing here reads records.
 
 pub(crate) mod flush;
 pub(crate) mod queue;

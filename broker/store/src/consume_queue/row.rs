@@ -1,8 +1,8 @@
 //! The files of one queue: a row of equal length without a gap, each named by the position of its
-//! first byte. A file has its full length from the start, as RocketMQ expects, but gets its blocks in steps ahead of
-//! the writer and is mapped only while somebody uses it, so that thousands of small queues cost
-//! little disk and no memory. What the units mean, and which may be written, is decided in
-//! [`super::queue`]; the dispatcher is the only writer.
+//! first byte. A file has its full length from the start, as RocketMQ expects, but gets its blocks
+//! in steps ahead of the writer and is mapped only while somebody uses it, so that thousands of
+//! small queues cost little disk and no memory. What the units mean, and which may be written, is
+//! decided in [`super::queue`]; the dispatcher is the only writer.
 
 use std::collections::VecDeque;
 use std::io;

@@ -33,8 +33,8 @@ pub(crate) struct Table {
     topics: RwLock<HashMap<Arc<str>, Queues, RandomState>>,
 }
 
-/// Whether the store was closed in order, where the log ends, and whether it holds the record that a
-/// unit of topic and queue names; see [`LogFacts`].
+/// Whether the store was closed in order, where the log ends, and whether it holds the record that
+/// a unit of topic and queue names; see [`LogFacts`].
 pub(crate) struct TableFacts<'a> {
     pub(crate) clean: bool,
     pub(crate) log_end: u64,

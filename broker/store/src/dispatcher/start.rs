@@ -1,7 +1,8 @@
-//! Where dispatching begins when a store opens. A store that was closed in order needs nothing; after
-//! a kill or a power loss, queues may lack units, and no time in the checkpoint is believed alone:
-//! the log says which indexes were given out, and as long as a queue lacks one of them the search
-//! goes on backwards, file by file. The same pass sets the counters that number new messages.
+//! Where dispatching begins when a store opens. A store that was closed in order needs nothing;
+//! after a kill or a power loss, queues may lack units, and no time in the checkpoint is believed
+//! alone: the log says which indexes were given out, and as long as a queue lacks one of them the
+//! search goes on backwards, file by file. The same pass sets the counters that number new
+//! messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;

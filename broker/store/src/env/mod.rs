@@ -82,7 +82,8 @@ pub trait FileSystem: Debug + Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens an existing file for reading only, also where nothing may be written.
     fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Makes a new file of `len` bytes; its blocks are not allocated yet. Fails if the name is taken.
+    /// Makes a new file of `len` bytes; its blocks are not allocated yet. Fails if the name is
+    /// taken.
     fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>>;
     /// Makes a folder and the ones above it; no error if it is there.
     fn create_folder(&self, path: &Path) -> io::Result<()>;

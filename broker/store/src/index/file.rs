@@ -227,8 +227,9 @@ impl IndexFile {
         }
     }
 
-    /// Cuts entries of records that the log doesn't hold (from `log_end` on) and everything from the first
-    /// entry on that the disk lost. Returns false if nothing is left and the file should go.
+    /// Cuts entries of records that the log doesn't hold (from `log_end` on) and everything from
+    /// the first entry on that the disk lost. Returns false if nothing is left and the file should
+    /// go.
     pub(crate) fn repair(&self, log_end: u64) -> io::Result<bool> {
         let count = self.count.load(Ordering::Relaxed);
         let mut good = 1;

@@ -240,8 +240,8 @@ impl Index {
         &self.folder
     }
 
-    /// Makes everything durable. Returns when the newest message in a full file was stored, if there
-    /// is one.
+    /// Makes everything durable. Returns when the newest message in a full file was stored, if
+    /// there is one.
     pub(crate) fn sync(&self) -> io::Result<Option<i64>> {
         let unsynced = std::mem::take(&mut *self.unsynced.lock());
         let parts = self.parts.read().clone();

@@ -26,8 +26,7 @@ fn filled(root: &Path, files: &FaultyFiles, change: impl FnOnce(&mut StoreConfig
     let mut config = StoreConfig {
         clean_resource_interval: 3_600_000,
         delete_commit_log_files_interval: 0,
-        // No hour of any day.
-        delete_when: "25".to_owned(),
+        delete_when: String::new(),
         ..config(root)
     };
     change(&mut config);
@@ -155,10 +154,18 @@ fn a_manual_request_deletes_expired_files_at_any_hour() {
 
 #[test]
 fn hours_are_local_and_separated_by_semicolons() {
+    let hours = |text: &str| StoreConfig { delete_when: text.to_owned(), ..StoreConfig::default() };
+    assert_eq!(hours("04").delete_hours(), Some(vec![4]));
+    assert_eq!(hours(" 23; 0 ;").delete_hours(), Some(vec![23, 0]));
+    assert_eq!(hours("").delete_hours(), Some(vec![]));
+    for bad in ["24", "-1", "four", "4,5"] {
+        let error = hours(bad).check().unwrap_err();
+        assert!(error.to_string().starts_with("deleteWhen:"), "{error}");
+    }
     let now_ms = 1_700_000_000_000;
     let hour = TimeZone::system().to_datetime(Timestamp::from_millisecond(now_ms).unwrap()).hour();
-    assert!(is_hour(&format!("25; {hour:02} ;x"), now_ms));
-    assert!(!is_hour(&format!("{}", (hour + 1) % 24), now_ms));
-    assert!(!is_hour("", now_ms));
-    assert!(is_hour(&format!("{}", (hour + 1) % 24), now_ms + 3_600_000));
+    let next = (hour + 1) % 24;
+    assert!(is_hour(&[next, hour], now_ms));
+    assert!(!is_hour(&[next], now_ms) && !is_hour(&[], now_ms));
+    assert!(is_hour(&[next], now_ms + 3_600_000));
 }

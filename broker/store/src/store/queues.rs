@@ -8,9 +8,9 @@ use crate::consume_queue::Queue;
 use crate::error::StoreError;
 
 impl Store {
-    /// The handle of a queue, made if it is new. The queue gets files with its first message. Whoever
-    /// lets a client name the topic must have checked the name: the store can't file messages of one
-    /// that can't be a folder's name.
+    /// The handle of a queue, made if it is new. The queue gets files with its first message.
+    /// Whoever lets a client name the topic must have checked the name: the store can't file
+    /// messages of one that can't be a folder's name.
     pub fn queue(&self, topic: &str, queue_id: i32) -> Arc<Queue> {
         self.shared.followers.table.queue(topic, queue_id)
     }
@@ -30,9 +30,10 @@ impl Store {
         self.shared.followers.table.topics()
     }
 
-    /// Deletes the queues of `topic`. When this returns without an error, nothing stored before comes
-    /// back, not even by a restart, and messages sent to a topic of the same name are numbered from
-    /// 0. Handles stay valid. The records leave the log with the files that hold them.
+    /// Deletes the queues of `topic`. When this returns without an error, nothing stored before
+    /// comes back, not even by a restart, and messages sent to a topic of the same name are
+    /// numbered from 0. Handles stay valid. The records leave the log with the files that hold
+    /// them.
     pub fn delete_topic(&self, topic: &str) -> Result<(), StoreError> {
         let table = &self.shared.followers.table;
         let dead_below = self.shared.log.between_appends(|end| {

@@ -313,3 +313,19 @@ fn sends_are_refused_while_the_disk_is_filled_beyond_the_limit() {
     store.append(&new(&queue, b"body")).unwrap();
     assert!(folder.path().join("elsewhere/commitlog/00000000000000000000").exists());
 }
+
+#[test]
+fn a_thread_that_dies_poisons_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = FaultyFiles::default();
+    let store = open_faulty(folder.path(), &files);
+    files.set(|faults| faults.sync_hangs = true);
+    let queue = store.queue("Topic", 0);
+    let end = store.append(&new(&queue, b"body")).unwrap().end();
+    let (sender, receiver) = sync_channel(1);
+    store.when_flushed(end, Instant::now(), |_| panic!("on purpose"));
+    store.when_flushed(end, far(), move |flushed| sender.send(flushed).unwrap());
+    assert_eq!(receiver.recv().unwrap(), Flushed::Failed);
+    assert_eq!(store.writable(), Err(NotWritable::Poisoned));
+    files.set(|faults| faults.sync_hangs = false);
+}

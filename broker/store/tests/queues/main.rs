@@ -1,5 +1,5 @@
-//! Queues, index and reads as users of the store see them: what was sent is found, whatever happened
-//! to the process or to the files that can be made again.
+//! Queues, index and reads as users of the store see them: what was sent is found, whatever
+//! happened to the process or to the files that can be made again.
 
 #![allow(clippy::unwrap_used, reason = "a test's unwrap is an assertion")]
 

@@ -1,4 +1,5 @@
-//! Queues and index after kills, lost files and retention: whole, contiguous, never ahead of the log.
+//! Queues and index after kills, lost files and retention: whole, contiguous, never ahead of the
+//! log.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

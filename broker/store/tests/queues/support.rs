@@ -76,7 +76,8 @@ pub(crate) fn read(queue: &Queue, store: &Store, offset: i64, filter: &TagFilter
     store.read(queue, &Read { offset, max_messages: 32, filter, cold: ColdReads::Allow })
 }
 
-/// Bodies of all messages of the queue from `offset` on that pass `filter`, read as a consumer does.
+/// Bodies of all messages of the queue from `offset` on that pass `filter`, read as a consumer
+/// does.
 pub(crate) fn bodies_from(
     store: &Store,
     queue: &Queue,
