@@ -262,20 +262,23 @@ fn rooms(
 
 /// What comes back at intervals.
 fn chores(rooms: &Arc<Rooms>) -> Vec<Chore> {
-    let chore = |every, work: fn(&Rooms)| {
-        let rooms = Arc::clone(rooms);
-        Chore { every, run: Box::new(move || work(&rooms)) }
+    let chore = |every: fn(&Rooms) -> Duration, work: fn(&Rooms)| {
+        let (timed, worked) = (Arc::clone(rooms), Arc::clone(rooms));
+        Chore { every: Box::new(move || every(&timed)), run: Box::new(move || work(&worked)) }
     };
-    let flush_interval = rooms.config.broker().flush_consumer_offset_interval.max(1);
     vec![
-        chore(SAMPLE_INTERVAL, |rooms| rooms.rates.tick(&rooms.stats, &rooms.topics, now_ms())),
-        chore(EXPIRY_INTERVAL, Rooms::expire),
-        chore(Duration::from_millis(flush_interval), |rooms| {
+        chore(|_| SAMPLE_INTERVAL, |rooms| rooms.rates.tick(&rooms.stats, &rooms.topics, now_ms())),
+        chore(|_| EXPIRY_INTERVAL, Rooms::expire),
+        chore(flush_consumer_offset_interval, |rooms| {
             if let Err(error) = rooms.offsets.persist() {
                 tracing::error!(%error, "write the consumers' progress");
             }
         }),
     ]
+}
+
+fn flush_consumer_offset_interval(rooms: &Rooms) -> Duration {
+    Duration::from_millis(rooms.config.broker().flush_consumer_offset_interval.max(1))
 }
 
 fn identity(config: &BrokerConfig, store_host: SocketAddr) -> Identity {

@@ -10,8 +10,8 @@ use parking_lot::{Condvar, Mutex};
 
 /// Work and how often it is done.
 pub struct Chore {
-    /// From the end of one run to the start of the next.
-    pub every: Duration,
+    /// From the end of one run to the start of the next; asked after each run, for it may change.
+    pub every: Box<dyn Fn() -> Duration + Send>,
     /// The work. It may wait for a disk; the others wait as long.
     pub run: Box<dyn Fn() + Send>,
 }
@@ -57,12 +57,12 @@ impl Drop for Chores {
 
 fn work(chores: &[Chore], bell: &Bell) {
     let start = Instant::now();
-    let mut due: Vec<Instant> = chores.iter().map(|chore| start + chore.every).collect();
+    let mut due: Vec<Instant> = chores.iter().map(|chore| start + (chore.every)()).collect();
     loop {
         for (chore, due) in chores.iter().zip(&mut due) {
             if *due <= Instant::now() {
                 (chore.run)();
-                *due = Instant::now() + chore.every;
+                *due = Instant::now() + (chore.every)();
             }
         }
         let mut stopping = bell.stopping.lock();
@@ -87,7 +87,10 @@ mod tests {
 
     fn chore(every: Duration, counter: &Arc<AtomicU32>) -> Chore {
         let counter = Arc::clone(counter);
-        Chore { every, run: Box::new(move || _ = counter.fetch_add(1, Ordering::SeqCst)) }
+        Chore {
+            every: Box::new(move || every),
+            run: Box::new(move || _ = counter.fetch_add(1, Ordering::SeqCst)),
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct BrokerConfig {
     pub trace_on: bool,
     /// Region that clients put into their traces.
     pub region_id: String,
-    /// How often consumer offsets are written to disk, in milliseconds.
+    /// How often consumer offsets are written to disk, in milliseconds. Can be changed at run time.
     pub flush_consumer_offset_interval: u64,
     /// How often the progress of the delay levels is written to disk, in milliseconds.
     pub flush_delay_offset_interval: u64,
@@ -70,8 +70,9 @@ pub struct BrokerConfig {
     /// Consumers are told when members join or leave their group. Can be changed at run time.
     pub notify_consumer_ids_changed_enable: bool,
     /// How often the broker registers at its name servers, in milliseconds (10,000 to 60,000).
+    /// Can be changed at run time.
     pub register_name_server_period: u64,
-    /// How long one registration may take, in milliseconds.
+    /// How long one registration may take, in milliseconds. Can be changed at run time.
     pub register_broker_timeout_mills: u64,
     /// Slow readers of old messages are sent to a slave. Can be changed at run time.
     pub slave_read_enable: bool,

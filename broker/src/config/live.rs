@@ -11,13 +11,16 @@ use parking_lot::{Mutex, MutexGuard};
 use super::BrokerConfig;
 
 /// The keys of [`BrokerConfig`] whose new value counts at once.
-pub const RUN_TIME_KEYS: [&str; 10] = [
+pub const RUN_TIME_KEYS: [&str; 13] = [
     "autoCreateSubscriptionGroup",
     "autoCreateTopicEnable",
     "brokerPermission",
+    "flushConsumerOffsetInterval",
     "longPollingEnable",
     "namesrvAddr",
     "notifyConsumerIdsChangedEnable",
+    "registerBrokerTimeoutMills",
+    "registerNameServerPeriod",
     "shortPollingTimeMills",
     "slaveReadEnable",
     "startAcceptSendRequestTimeStamp",

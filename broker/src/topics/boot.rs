@@ -36,7 +36,6 @@ impl BootTopics<'_> {
             topic(name::OFFSET_MOVED_TOPIC, 1, read_write),
             topic(name::SCHEDULE_TOPIC, self.delay_levels, read_write),
             topic(&reply_topic(self.cluster), 1, read_write),
-            topic(name::TRANS_HALF_TOPIC, 1, read_write),
         ];
         if self.auto_create {
             topics.push(topic(name::AUTO_CREATE_TOPIC, self.default_queues, inherited(true)));
