@@ -43,7 +43,8 @@ fn mqbench(cluster: &mut Cluster, command: &str, arguments: &[&str]) -> Result<V
     let report: Value = serde_json::from_str(&run("mqbench", &mut program)?)?;
     let window = report["windows"].get(0).context("a window")?;
     ensure!(report["errors"].as_object().is_some_and(serde_json::Map::is_empty), "{report}");
-    ensure!(window["broker_cpu_seconds_per_million"].as_f64().is_some_and(|cpu| cpu > 0.0));
+    // The kernel counts in hundredths of a second, which so few messages may not take.
+    ensure!(window["broker_cpu_seconds_per_million"].is_f64(), "{report}");
     ensure!(window["broker_anonymous_mib"].as_f64().is_some_and(|mib| mib > 0.0));
     Ok(report)
 }

@@ -3,12 +3,13 @@
 
 mod load;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use broker_client::{
     Client, ClientOptions, ConnectionOptions, Consumer, ConsumerOptions, Destination, Message,
-    Producer, Pull, PullStatus, SendStatus,
+    Producer, Pull, PullStatus, Route, SendStatus,
 };
 use broker_protocol::body::{MessageQueue, SubscriptionGroupConfig, TopicConfig};
 use broker_protocol::frame::Serialize;
@@ -17,6 +18,11 @@ use system_tests::cluster::{BrokerOptions, Cluster, Maker};
 #[test]
 fn against_apache() {
     exercise(Maker::Apache).unwrap();
+}
+
+#[test]
+fn against_ours() {
+    exercise(Maker::Tandem).unwrap();
 }
 
 /// Everything that the client offers, once with each way to write headers.
@@ -71,13 +77,25 @@ impl Steps {
         let configs = admin.topic_configs(&self.address).await?;
         let config = configs.topic_config_table.get(self.topic.as_str()).context("listed")?;
         ensure!(config.write_queue_nums == 2 && config.perm == 6, "{config:?}");
-        let route = self.client.fresh_route(&self.topic).await?;
+        let route = self.await_route().await?;
         ensure!(
             route.destinations()
                 == [Destination::new(&*self.address, 0), Destination::new(&*self.address, 1)]
         );
         ensure!(admin.topic_route("NoSuchTopic").await?.is_none());
         Ok(())
+    }
+
+    /// Ours tells the name server of a new topic behind its answer: asks until it is known.
+    async fn await_route(&self) -> Result<Arc<Route>> {
+        for _ in 0..200 {
+            match self.client.fresh_route(&self.topic).await {
+                Err(error) if error.is_topic_missing() => {}
+                outcome => return Ok(outcome?),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        anyhow::bail!("the name server never heard of {}", self.topic)
     }
 
     fn destination(&self, queue_id: i32) -> Destination {
@@ -116,7 +134,9 @@ impl Steps {
         ensure!(pulled.status == PullStatus::NoMatchedMessage, "{pulled:?}");
         let beyond = Pull { offset: 1000, ..pull(Some("*")) };
         let pulled = consumer.pull(&self.address, &beyond).await?;
-        ensure!(pulled.status == PullStatus::OffsetMoved && pulled.next_offset == 0, "{pulled:?}");
+        // Apache 4.9 leads back to the first message then, Apache 5 and ours to the end.
+        ensure!(pulled.status == PullStatus::OffsetMoved, "{pulled:?}");
+        ensure!([0, 2].contains(&pulled.next_offset), "{pulled:?}");
         self.held_pull(&consumer, &producer).await.context("a held pull")
     }
 
