@@ -99,7 +99,8 @@ impl Role for BrokerRole {
             request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
                 rooms.send.handle(peer, &request, reply);
             }
-            request::PULL_MESSAGE if self.port == Port::Main => {
+            // Clients of 5.x pull by the second code when the application assigns the queues.
+            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE if self.port == Port::Main => {
                 rooms.pull.handle(peer, &request, reply);
             }
             _ if seldom::handle(rooms, peer, &request, reply) => {}

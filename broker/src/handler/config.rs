@@ -115,11 +115,16 @@ fn plan(live: &Live, store: &Store, changes: &[(String, String)]) -> Result<Plan
         }
     }
     let whole = |table: &Table| -> Result<BrokerConfig, TableError> { table.section() };
-    whole(&all).map_err(Refusal::error)?.validate().map_err(Refusal::error)?;
+    let broker_after_start = whole(&all).map_err(Refusal::error)?;
     let for_store: StoreConfig = all.section().map_err(Refusal::error)?;
     for_store.check().map_err(Refusal::error)?;
     let broker = whole(&at_once).map_err(Refusal::error)?;
-    broker.validate().map_err(Refusal::error)?;
+    // A broker may have been started past a rule (on a port that the system chose); a change is
+    // refused for what it would break itself.
+    if live.broker().validate().is_ok() {
+        broker_after_start.validate().map_err(Refusal::error)?;
+        broker.validate().map_err(Refusal::error)?;
+    }
     Ok(Plan { broker, of_store, at_next_start })
 }
 

@@ -31,7 +31,6 @@ pub fn update(topics: &Topics, now: i64, request: &Frame<'_>) -> Result<Answer, 
             .map_or_else(TopicFilterType::default, TopicFilterType::from_name),
         topic_sys_flag: header.topic_sys_flag.unwrap_or(0),
         order: header.order,
-        ..TopicConfig::default()
     };
     topics.update(config, now).map_err(Refusal::error)?;
     tracing::info!(topic = &*header.topic, "topic set by an operator");

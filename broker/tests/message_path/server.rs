@@ -1,6 +1,6 @@
 //! A broker in this process on a free port, and a client that speaks in frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use broker::broker::Broker;
 use broker::config::BrokerConfig;
 use broker_protocol::code::request;
-use broker_protocol::frame::{Frame, RequestHead, Serialize, encode_request, frame_size};
-use broker_protocol::header::Header;
+use broker_protocol::frame::{
+    Frame, ReplyHead, RequestHead, Serialize, encode_request, encode_response, frame_size,
+};
+use broker_protocol::header::{Header, NoHeader};
 use broker_protocol::request::pull::PullMessage;
 use broker_protocol::request::send::SendMessage;
 use broker_protocol::version;
@@ -115,6 +117,20 @@ pub struct Client {
     pub socket: TcpStream,
     next_opaque: i32,
     pub serialize: Serialize,
+    /// The language that the client says it is written in.
+    pub language: version::Language,
+    /// Requests of the broker that came while answers were awaited.
+    pushed: VecDeque<Pushed>,
+}
+
+/// A request that the broker sent to the client.
+#[derive(Debug, Clone)]
+pub struct Pushed {
+    pub code: i32,
+    pub opaque: i32,
+    pub oneway: bool,
+    pub fields: BTreeMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 /// An answer in owned parts.
@@ -190,7 +206,13 @@ impl Client {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Client { socket, next_opaque: 0, serialize: Serialize::Json }
+        Client {
+            socket,
+            next_opaque: 0,
+            serialize: Serialize::Json,
+            language: version::Language::Java,
+            pushed: VecDeque::new(),
+        }
     }
 
     /// The bytes of a request, and its opaque.
@@ -206,7 +228,7 @@ impl Client {
             opaque: self.next_opaque,
             oneway: false,
             serialize: self.serialize,
-            language: version::Language::Java,
+            language: self.language,
             version: version::V4_9_3,
             short_names: matches!(code, request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE),
         };
@@ -236,22 +258,50 @@ impl Client {
     }
 
     pub fn try_receive(&mut self) -> std::io::Result<Answer> {
+        loop {
+            if let Some(answer) = self.receive_any()? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The next request of the broker.
+    pub fn receive_pushed(&mut self) -> Pushed {
+        while self.pushed.is_empty() {
+            let answer = self.receive_any().unwrap();
+            assert!(answer.is_none(), "nobody asked for {answer:?}");
+        }
+        self.pushed.pop_front().unwrap()
+    }
+
+    /// Receives one frame: an answer, or a request that is kept.
+    fn receive_any(&mut self) -> std::io::Result<Option<Answer>> {
         let mut bytes = vec![0; 8];
         self.socket.read_exact(&mut bytes)?;
         let size = frame_size(&bytes).unwrap().unwrap();
         bytes.resize(size, 0);
         self.socket.read_exact(&mut bytes[8..])?;
         let frame = Frame::parse(&mut bytes).unwrap();
-        assert!(frame.head.is_response());
         let mut fields = BTreeMap::new();
         frame.ext.for_each(|name, value| drop(fields.insert(name.to_owned(), value.to_owned())));
-        Ok(Answer {
-            code: frame.head.code,
-            opaque: frame.head.opaque,
-            remark: frame.head.remark.unwrap_or_default().into_owned(),
-            fields,
-            body: frame.body.to_vec(),
-        })
+        let (code, opaque) = (frame.head.code, frame.head.opaque);
+        let body = frame.body.to_vec();
+        if frame.head.is_response() {
+            let remark = frame.head.remark.unwrap_or_default().into_owned();
+            return Ok(Some(Answer { code, opaque, remark, fields, body }));
+        }
+        let oneway = frame.head.is_oneway();
+        self.pushed.push_back(Pushed { code, opaque, oneway, fields, body });
+        Ok(None)
+    }
+
+    /// Answers a request of the broker.
+    pub fn answer(&mut self, pushed: &Pushed, code: i32, remark: Option<&str>, body: &[u8]) {
+        let head = ReplyHead { opaque: pushed.opaque, serialize: self.serialize };
+        let mut frame = Vec::new();
+        encode_response(&mut frame, &head, code, remark, &NoHeader, body.len());
+        frame.extend_from_slice(body);
+        self.socket.write_all(&frame).unwrap();
     }
 
     /// Sends one message by the short names.
