@@ -174,6 +174,7 @@ fn bind(address: SocketAddr, config: &BrokerConfig) -> Result<Listener, StartErr
     let limits = Limits {
         connections_max: config.max_connections,
         idle_time: Duration::from_secs(config.server_channel_max_idle_time_seconds.max(1)),
+        ..Limits::default()
     };
     Listener::bind(address, limits).map_err(|source| StartError::Port { address, source })
 }

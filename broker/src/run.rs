@@ -208,6 +208,7 @@ impl ServedNameServer {
         let limits = Limits {
             connections_max: config.max_connections,
             idle_time: Duration::from_secs(idle_seconds),
+            ..Limits::default()
         };
         let listener = Listener::bind(address, limits)
             .map_err(|source| StartError::Port { address, source })?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use broker_protocol::code::{request as code, response};
 use broker_protocol::frame::Frame;
-use broker_protocol::header::NoHeader;
+use broker_protocol::header::{EmptyHeader, NoHeader};
 use broker_store::Flushed;
 use broker_store::config::FlushDiskType;
 
@@ -32,7 +32,17 @@ pub(super) fn handle(
 ) -> bool {
     if let Some(done) = at_once(rooms, peer, request, reply) {
         if let Err(refusal) = done {
-            reply.error(refusal.code, &refusal.remark);
+            let (code, remark) = (refusal.code, Some(&*refusal.remark));
+            match request.head.code {
+                // RocketMQ shows an object of fields here, with none in it.
+                code::QUERY_CONSUMER_OFFSET
+                | code::UPDATE_CONSUMER_OFFSET
+                | code::UNREGISTER_CLIENT
+                | code::GET_CONSUMER_LIST_BY_GROUP => {
+                    reply.with_body(code, remark, &EmptyHeader, &[]);
+                }
+                _ => reply.with_body(code, remark, &NoHeader, &[]),
+            }
         }
         return true;
     }

@@ -1,4 +1,4 @@
-//! Pulls (11): the checks in RocketMQ's order, one read, the answer by RocketMQ's table of
+//! Pulls (11, and 361 of newer clients): the checks in RocketMQ's order, one read, the answer by RocketMQ's table of
 //! statuses. What finds nothing is held in [`crate::long_poll`] and read again when its queue
 //! moves; what lies on disk only is read on the pool.
 
@@ -99,16 +99,12 @@ enum Halt {
 }
 
 impl PullPath {
-    /// Serves 11.
+    /// Serves 11 and 361.
     pub fn handle(self: &Arc<Self>, peer: &Arc<Peer>, request: &Frame<'_>, reply: &mut Reply<'_>) {
         match self.prepare(peer, request, false) {
             Ok(pull) => self.serve(pull, reply),
             Err(Halt::Refused(code, remark)) => {
-                if code == response::SUBSCRIPTION_NOT_LATEST {
-                    reply.with_body(code, Some(&remark), &EmptyHeader, &[]);
-                } else {
-                    reply.with_body(code, Some(&remark), &no_offsets(), &[]);
-                }
+                reply.with_body(code, Some(&remark), &EmptyHeader, &[]);
             }
             Err(Halt::NeedsDisk) => {
                 let path = Arc::clone(self);
@@ -116,7 +112,9 @@ impl PullPath {
                 self.pool.serve(request, reply, move |request, later| {
                     match path.prepare(&peer, &request.frame(), true) {
                         Ok(pull) => path.serve_later(pull, later),
-                        Err(Halt::Refused(code, remark)) => later.error(code, &remark),
+                        Err(Halt::Refused(code, remark)) => {
+                            later.with_slices(code, Some(&remark), &EmptyHeader, Vec::new());
+                        }
                         Err(Halt::NeedsDisk) => {
                             later.error(response::SYSTEM_ERROR, "the group can't be made now");
                         }
@@ -219,7 +217,10 @@ impl PullPath {
                 next_begin_offset: outcome.next_offset,
                 max_offset: outcome.max_offset,
                 min_offset: outcome.min_offset,
-                ..no_offsets()
+                offset_delta: None,
+                topic_sys_flag: None,
+                group_sys_flag: None,
+                forbidden_type: None,
             },
         }
     }
@@ -284,19 +285,5 @@ fn remark(status: ReadStatus) -> &'static str {
         ReadStatus::OffsetFoundNull => "OFFSET_FOUND_NULL",
         ReadStatus::NoMatchedMessage => "NO_MATCHED_MESSAGE",
         ReadStatus::MessageWasRemoving | ReadStatus::Cold => "MESSAGE_WAS_REMOVING",
-    }
-}
-
-/// The header of a refused pull: RocketMQ's fields are numbers that are always there.
-fn no_offsets() -> PullMessageResponse {
-    PullMessageResponse {
-        suggest_which_broker_id: 0,
-        next_begin_offset: 0,
-        max_offset: 0,
-        min_offset: 0,
-        offset_delta: None,
-        topic_sys_flag: None,
-        group_sys_flag: None,
-        forbidden_type: None,
     }
 }

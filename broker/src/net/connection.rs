@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use broker_protocol::frame::{self, Frame};
@@ -25,7 +26,12 @@ use super::reply::Reply;
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Serves a connection until either end closes it.
-pub(super) async fn serve<R: Role>(stream: TcpStream, peer: Arc<Peer>, role: Arc<R>) {
+pub(super) async fn serve<R: Role>(
+    stream: TcpStream,
+    peer: Arc<Peer>,
+    role: Arc<R>,
+    budget: Arc<PartialBytes>,
+) {
     let mut connection = Connection {
         stream,
         left: Gone { peer, role },
@@ -33,6 +39,7 @@ pub(super) async fn serve<R: Role>(stream: TcpStream, peer: Arc<Peer>, role: Arc
         output: Output::default(),
         registered: false,
         ended: false,
+        kept: Kept { budget, bytes: 0 },
     };
     if let Err(error) = poll_fn(|cx| connection.poll_serve(cx)).await {
         let peer = &connection.left.peer.address_text;
@@ -62,6 +69,46 @@ struct Connection<R: Role> {
     registered: bool,
     /// The peer sends no more.
     ended: bool,
+    kept: Kept,
+}
+
+/// What all connections of a listener keep of frames that have not arrived in full.
+#[derive(Debug)]
+pub(super) struct PartialBytes {
+    used: AtomicUsize,
+    max: usize,
+}
+
+impl PartialBytes {
+    pub(super) fn new(max: usize) -> PartialBytes {
+        PartialBytes { used: AtomicUsize::new(0), max }
+    }
+}
+
+/// One connection's share of [`PartialBytes`]; given back when it ends.
+struct Kept {
+    budget: Arc<PartialBytes>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Takes `bytes` in all; false when that is too much for all connections together.
+    fn resize(&mut self, bytes: usize) -> bool {
+        if bytes == self.bytes {
+            return true;
+        }
+        let others = self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed) - self.bytes;
+        self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        let fits = bytes < self.bytes || others.saturating_add(bytes) <= self.budget.max;
+        self.bytes = bytes;
+        fits
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
 }
 
 impl<R: Role> Connection<R> {
@@ -74,8 +121,8 @@ impl<R: Role> Connection<R> {
         let mut input = self.take_input();
         let mut handled = 0;
         let turn = self.turn(cx, &mut input, &mut handled);
-        if turn.is_pending() {
-            self.keep_input(input, handled);
+        if turn.is_pending() && !self.keep_input(input, handled) {
+            return Poll::Ready(Err(io::Error::other("too many unfinished frames on this port")));
         }
         turn
     }
@@ -191,9 +238,11 @@ impl<R: Role> Connection<R> {
         input
     }
 
-    /// Keeps the frame that is not whole, in no more memory than it needs.
-    fn keep_input(&mut self, mut input: Vec<u8>, handled: usize) {
+    /// Keeps the frame that is not whole, in no more memory than it needs. False when all
+    /// connections together keep too much.
+    fn keep_input(&mut self, mut input: Vec<u8>, handled: usize) -> bool {
         let rest = &input[handled..];
+        let fits = self.kept.resize(rest.len());
         if rest.len() >= READ_SIZE / 2 {
             input.drain(..handled);
             self.input = input;
@@ -201,5 +250,6 @@ impl<R: Role> Connection<R> {
             self.input = rest.to_vec();
             buffers::give_back(input);
         }
+        fits
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::Role;
-use super::connection;
+use super::connection::{self, PartialBytes};
 use super::peer::Peer;
 
 /// Connections the kernel completes before we accept them, as Apache's serverSocketBacklog.
@@ -29,11 +29,18 @@ pub struct Limits {
     pub connections_max: usize,
     /// A connection on which nothing was read or written for this long is closed.
     pub idle_time: Duration,
+    /// Bytes of frames that have not arrived in full, over all connections. The one that would
+    /// exceed it is closed: nobody may fill the memory with frames that never end.
+    pub partial_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections_max: 65_535, idle_time: Duration::from_secs(120) }
+        Limits {
+            connections_max: 65_535,
+            idle_time: Duration::from_secs(120),
+            partial_bytes_max: 512 * 1024 * 1024,
+        }
     }
 }
 
@@ -67,7 +74,9 @@ impl Listener {
     /// Starts to accept.
     pub fn serve<R: Role>(self, role: Arc<R>) -> Serving {
         let peers = Arc::new(Peers::default());
-        let accepting = tokio::spawn(accept(self.socket, role, Arc::clone(&peers), self.limits));
+        let budget = Arc::new(PartialBytes::new(self.limits.partial_bytes_max));
+        let accepting =
+            tokio::spawn(accept(self.socket, role, Arc::clone(&peers), budget, self.limits));
         let sweeping = tokio::spawn(sweep(Arc::clone(&peers), self.limits.idle_time));
         Serving { address: self.address, peers, accepting, sweeping }
     }
@@ -140,7 +149,13 @@ struct Peers {
     emptied: Notify,
 }
 
-async fn accept<R: Role>(socket: TcpListener, role: Arc<R>, peers: Arc<Peers>, limits: Limits) {
+async fn accept<R: Role>(
+    socket: TcpListener,
+    role: Arc<R>,
+    peers: Arc<Peers>,
+    budget: Arc<PartialBytes>,
+    limits: Limits,
+) {
     loop {
         match socket.accept().await {
             Ok((stream, address)) => {
@@ -148,7 +163,7 @@ async fn accept<R: Role>(socket: TcpListener, role: Arc<R>, peers: Arc<Peers>, l
                     tracing::debug!(%address, limit = limits.connections_max, "too many connections");
                     continue;
                 }
-                open(stream, address, &role, &peers);
+                open(stream, address, &role, &peers, &budget);
             }
             Err(error) => {
                 tracing::warn!(%error, "accept connections");
@@ -158,7 +173,13 @@ async fn accept<R: Role>(socket: TcpListener, role: Arc<R>, peers: Arc<Peers>, l
     }
 }
 
-fn open<R: Role>(stream: TcpStream, address: SocketAddr, role: &Arc<R>, peers: &Arc<Peers>) {
+fn open<R: Role>(
+    stream: TcpStream,
+    address: SocketAddr,
+    role: &Arc<R>,
+    peers: &Arc<Peers>,
+    budget: &Arc<PartialBytes>,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%address, %error, "connection closed before it was accepted");
         return;
@@ -166,10 +187,10 @@ fn open<R: Role>(stream: TcpStream, address: SocketAddr, role: &Arc<R>, peers: &
     let peer = Arc::new(Peer::new(address));
     peers.table.lock().insert(peer.id, (Arc::clone(&peer), 0));
     let entry = Entry { peers: Arc::clone(peers), id: peer.id };
-    let role = Arc::clone(role);
+    let (role, budget) = (Arc::clone(role), Arc::clone(budget));
     tokio::spawn(async move {
         let _entry = entry;
-        connection::serve(stream, peer, role).await;
+        connection::serve(stream, peer, role, budget).await;
     });
 }
 

@@ -391,3 +391,38 @@ fn a_finishing_connection_writes_what_it_has_first() {
     assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);
     assert_eq!(serving.connections(), 0);
 }
+
+#[test]
+fn unfinished_frames_of_all_peers_together_are_bounded() {
+    let server = Server::start(Limits { partial_bytes_max: 3_000_000, ..Limits::default() });
+    let mut good = server.connect();
+    // Each promises 8 MB and stops after one.
+    let mut start = 8_000_000_u32.to_be_bytes().to_vec();
+    start.extend_from_slice(&[0, 0, 0, 2, b'{', b'}']);
+    start.resize(1_000_000, 7);
+    let mut hostile: Vec<Socket> = (0..5)
+        .map(|_| {
+            let mut socket = server.connect();
+            // The ones that are too many may be closed before they are done.
+            let _ = socket.write_all(&start);
+            socket
+        })
+        .collect();
+    let is_closed = |socket: &mut Socket| {
+        socket.set_nonblocking(true).unwrap();
+        match socket.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    };
+    wait_until("two are closed, for all five are too many", || {
+        hostile.iter_mut().filter_map(|socket| is_closed(socket).then_some(())).count() >= 2
+    });
+    good.write_all(&request(ECHO, 1, b"small and whole")).unwrap();
+    assert_eq!(receive(&mut good).unwrap().body, b"small and whole");
+    // What the others kept is given back with them.
+    hostile.clear();
+    wait_until("only one is left", || server.serving.as_ref().unwrap().connections() == 1);
+    good.write_all(&request(ECHO, 2, &noise(2_900_000, 2))).unwrap();
+    assert_eq!(receive(&mut good).unwrap().body.len(), 2_900_000);
+}

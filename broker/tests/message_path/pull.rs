@@ -52,6 +52,16 @@ fn messages_come_as_they_were_stored_with_where_to_go_on() {
 }
 
 #[test]
+fn the_pull_code_of_newer_clients_is_served_alike() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.store("orders", 0, b"x", "");
+    settle(&server);
+    let answer = client.call(request::LITE_PULL_MESSAGE, &pull("orders", 0, 0), b"");
+    assert_eq!((answer.code, answer.records().len()), (0, 1), "{answer:?}");
+}
+
+#[test]
 fn a_pull_brings_no_more_than_asked_and_at_least_one() {
     let server = Server::start();
     let mut client = server.connect();
