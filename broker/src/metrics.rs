@@ -4,9 +4,8 @@
 //! looks into another room: a scrape gets plain [`Figures`], so it can't touch the message path.
 
 use broker_protocol::name;
-use prometheus::{
-    Encoder, GaugeVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-};
+use prometheus::TextEncoder;
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Everything one scrape shows.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +38,8 @@ pub struct Figures {
     pub disk_ratio: f64,
     /// 1 when the store takes sends.
     pub writable: bool,
+    /// Open connections.
+    pub connections: i64,
     /// Pulls that wait for a message.
     pub held_pulls: i64,
     /// Requests that wait for the blocking pool.
@@ -78,139 +79,216 @@ pub struct GroupFigures {
     pub lag_ms: Option<i64>,
 }
 
-/// One scrape's text.
+/// One scrape's text. It is written metric by metric: a page of many groups has megabytes, and
+/// what it is made of is not kept all at once.
 ///
 /// # Errors
-/// When a metric can't be built, which would be a defect of this file; the text says which.
+/// When a metric can't be written, which would be a defect of this file; the text says which.
 pub fn render(figures: &Figures) -> Result<String, prometheus::Error> {
-    let registry = Registry::new();
-    let page = Page { registry: &registry, figures };
+    let mut page = Page { figures, encoder: TextEncoder::new(), text: String::new() };
     page.topics()?;
     page.groups()?;
     page.clients()?;
     page.store()?;
     page.process()?;
-    let mut text = Vec::new();
-    TextEncoder::new().encode(&registry.gather(), &mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(page.text)
 }
 
 /// Labels that every RocketMQ metric starts with.
 const NODE: [&str; 3] = ["cluster", "node_type", "node_id"];
 
-struct Page<'a> {
-    registry: &'a Registry,
-    figures: &'a Figures,
+/// The samples of one metric. Built by hand and not by the library's registry, which would check
+/// and look up every label of every sample again.
+struct Family<'l> {
+    kind: MetricType,
+    name: &'static str,
+    help: &'static str,
+    labels: &'l [&'static str],
+    samples: Vec<Metric>,
 }
 
-impl Page<'_> {
-    fn labels<'l>(&'l self, more: &[&'l str]) -> Vec<&'l str> {
-        let node = [self.figures.cluster.as_str(), "broker", self.figures.broker.as_str()];
-        node.into_iter().chain(more.iter().copied()).collect()
+impl<'l> Family<'l> {
+    fn counter(name: &'static str, help: &'static str, labels: &'l [&'static str]) -> Family<'l> {
+        Family { kind: MetricType::COUNTER, name, help, labels, samples: Vec::new() }
     }
 
-    fn counters(&self, name: &str, help: &str, more: &[&str]) -> prometheus::Result<IntCounterVec> {
-        let names: Vec<&str> = NODE.iter().chain(more).copied().collect();
-        let vec = IntCounterVec::new(Opts::new(name, help), &names)?;
-        self.registry.register(Box::new(vec.clone()))?;
-        Ok(vec)
+    fn gauge(name: &'static str, help: &'static str, labels: &'l [&'static str]) -> Family<'l> {
+        Family { kind: MetricType::GAUGE, name, help, labels, samples: Vec::new() }
     }
 
-    fn gauges(&self, name: &str, help: &str, more: &[&str]) -> prometheus::Result<IntGaugeVec> {
-        let names: Vec<&str> = NODE.iter().chain(more).copied().collect();
-        let vec = IntGaugeVec::new(Opts::new(name, help), &names)?;
-        self.registry.register(Box::new(vec.clone()))?;
-        Ok(vec)
-    }
-
-    fn gauge(&self, name: &str, help: &str, value: i64) -> prometheus::Result<()> {
-        self.gauges(name, help, &[])?.with_label_values(&self.labels(&[])).set(value);
-        Ok(())
-    }
-
-    fn topics(&self) -> prometheus::Result<()> {
-        let of_topic = ["topic", "message_type", "is_system"];
-        let messages =
-            self.counters("rocketmq_messages_in_total", "Messages stored.", &of_topic)?;
-        let bytes =
-            self.counters("rocketmq_throughput_in_total", "Bytes of records stored.", &of_topic)?;
-        for topic in &self.figures.topics {
-            let labels = self.labels(&[&topic.topic, "normal", text(topic.system)]);
-            messages.with_label_values(&labels).inc_by(topic.messages_in);
-            bytes.with_label_values(&labels).inc_by(topic.bytes_in);
+    /// Adds a sample; `node` and then `values` are the labels' values in the order of their names.
+    fn add(&mut self, node: &[&str], values: &[&str], value: f64) {
+        let names = NODE.iter().take(node.len()).chain(self.labels);
+        let pair = |(name, value): (&&str, &&str)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*value).to_owned());
+            pair
+        };
+        let mut sample = Metric::default();
+        sample.set_label(names.zip(node.iter().chain(values)).map(pair).collect());
+        if self.kind == MetricType::COUNTER {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            sample.set_counter(counter);
+        } else {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            sample.set_gauge(gauge);
         }
-        let dead = self.counters(
+        self.samples.push(sample);
+    }
+}
+
+struct Page<'a> {
+    figures: &'a Figures,
+    encoder: TextEncoder,
+    text: String,
+}
+
+/// Samples are doubles; beyond 2^53 they lose their last digits, as everywhere in Prometheus.
+fn number(value: u64) -> f64 {
+    value as f64
+}
+
+fn signed(value: i64) -> f64 {
+    value as f64
+}
+
+impl<'a> Page<'a> {
+    fn node(&self) -> [&'a str; 3] {
+        [self.figures.cluster.as_str(), "broker", self.figures.broker.as_str()]
+    }
+
+    /// Writes a metric, unless it has no sample.
+    fn write(&mut self, family: Family<'_>) -> prometheus::Result<()> {
+        if family.samples.is_empty() {
+            return Ok(());
+        }
+        let mut metrics = MetricFamily::default();
+        metrics.set_name(family.name.to_owned());
+        metrics.set_help(family.help.to_owned());
+        metrics.set_field_type(family.kind);
+        metrics.set_metric(family.samples);
+        self.encoder.encode_utf8(&[metrics], &mut self.text)
+    }
+
+    fn gauge(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        value: i64,
+    ) -> prometheus::Result<()> {
+        let mut family = Family::gauge(name, help, &[]);
+        family.add(&self.node(), &[], signed(value));
+        self.write(family)
+    }
+
+    fn topics(&mut self) -> prometheus::Result<()> {
+        let (figures, node) = (self.figures, self.node());
+        let of_topics = |mut family: Family<'static>, value: fn(&TopicFigures) -> u64| {
+            for topic in &figures.topics {
+                let values = [&*topic.topic, "normal", text(topic.system)];
+                family.add(&node, &values, number(value(topic)));
+            }
+            family
+        };
+        const LABELS: [&str; 3] = ["topic", "message_type", "is_system"];
+        self.write(of_topics(
+            Family::counter("rocketmq_messages_in_total", "Messages stored.", &LABELS),
+            |topic| topic.messages_in,
+        ))?;
+        self.write(of_topics(
+            Family::counter("rocketmq_throughput_in_total", "Bytes of records stored.", &LABELS),
+            |topic| topic.bytes_in,
+        ))?;
+        let mut dead = Family::counter(
             "rocketmq_send_to_dlq_messages_total",
             "Messages stored in the dead-letter topic of a group.",
             &["consumer_group"],
-        )?;
-        for topic in &self.figures.topics {
+        );
+        for topic in &figures.topics {
             if let Some(group) = name::group_of_dlq(&topic.topic) {
-                dead.with_label_values(&self.labels(&[group])).inc_by(topic.messages_in);
+                dead.add(&node, &[group], number(topic.messages_in));
             }
         }
-        let count = i64::try_from(self.figures.topics.len()).unwrap_or(i64::MAX);
+        self.write(dead)?;
+        let count = i64::try_from(figures.topics.len()).unwrap_or(i64::MAX);
         self.gauge("rocketmq_topic_number", "Topics that exist.", count)
     }
 
-    fn groups(&self) -> prometheus::Result<()> {
-        let labels = ["consumer_group", "topic", "is_retry"];
-        let messages =
-            self.counters("rocketmq_messages_out_total", "Messages answered to pulls.", &labels)?;
-        let bytes = self.counters(
-            "rocketmq_throughput_out_total",
-            "Bytes of records answered to pulls.",
-            &labels,
+    fn groups(&mut self) -> prometheus::Result<()> {
+        const LABELS: [&str; 3] = ["consumer_group", "topic", "is_retry"];
+        self.of_groups(
+            Family::counter("rocketmq_messages_out_total", "Messages answered to pulls.", &LABELS),
+            |group| Some(number(group.messages_out)),
         )?;
-        let lag = self.gauges(
-            "rocketmq_consumer_lag_messages",
-            "Messages behind the end of the topic; absent when the group has no committed offset.",
-            &labels,
+        self.of_groups(
+            Family::counter(
+                "rocketmq_throughput_out_total",
+                "Bytes of records answered to pulls.",
+                &LABELS,
+            ),
+            |group| Some(number(group.bytes_out)),
         )?;
-        let latency = self.gauges(
-            "rocketmq_consumer_lag_latency",
-            "Age of the oldest message that the group has not committed, in milliseconds.",
-            &labels,
+        self.of_groups(
+            Family::gauge(
+                "rocketmq_consumer_lag_messages",
+                "Messages behind the end of the topic; absent when the group has no committed offset.",
+                &LABELS,
+            ),
+            |group| group.lag.map(signed),
         )?;
-        for group in &self.figures.groups {
-            let labels = self.labels(&[&group.group, &group.topic, text(group.retry)]);
-            messages.with_label_values(&labels).inc_by(group.messages_out);
-            bytes.with_label_values(&labels).inc_by(group.bytes_out);
-            if let Some(behind) = group.lag {
-                lag.with_label_values(&labels).set(behind);
-            }
-            if let Some(age) = group.lag_ms {
-                latency.with_label_values(&labels).set(age);
-            }
-        }
-        self.gauge(
-            "rocketmq_consumer_group_number",
-            "Consumer groups that exist.",
-            self.figures.group_count,
-        )
+        self.of_groups(
+            Family::gauge(
+                "rocketmq_consumer_lag_latency",
+                "Age of the oldest message that the group has not committed, in milliseconds.",
+                &LABELS,
+            ),
+            |group| group.lag_ms.map(signed),
+        )?;
+        let count = self.figures.group_count;
+        self.gauge("rocketmq_consumer_group_number", "Consumer groups that exist.", count)
     }
 
-    fn clients(&self) -> prometheus::Result<()> {
-        let producers = self.gauges(
+    /// A sample for each group and topic that has this value.
+    fn of_groups(
+        &mut self,
+        mut family: Family<'_>,
+        value: impl Fn(&GroupFigures) -> Option<f64>,
+    ) -> prometheus::Result<()> {
+        let node = self.node();
+        for group in &self.figures.groups {
+            if let Some(value) = value(group) {
+                family.add(&node, &[&group.group, &group.topic, text(group.retry)], value);
+            }
+        }
+        self.write(family)
+    }
+
+    fn clients(&mut self) -> prometheus::Result<()> {
+        let node = self.node();
+        let mut producers = Family::gauge(
             "rocketmq_producer_connections",
             "Online producer links.",
             &["language", "version"],
-        )?;
+        );
         for (language, version, links) in &self.figures.producers {
-            producers.with_label_values(&self.labels(&[language, version])).set(*links);
+            producers.add(&node, &[language, version], signed(*links));
         }
-        let consumers = self.gauges(
+        self.write(producers)?;
+        let mut consumers = Family::gauge(
             "rocketmq_consumer_connections",
             "Online consumer links.",
             &["consumer_group", "language", "version"],
-        )?;
+        );
         for (group, language, version, links) in &self.figures.consumers {
-            consumers.with_label_values(&self.labels(&[group, language, version])).set(*links);
+            consumers.add(&node, &[group, language, version], signed(*links));
         }
-        Ok(())
+        self.write(consumers)
     }
 
-    fn store(&self) -> prometheus::Result<()> {
+    fn store(&mut self) -> prometheus::Result<()> {
         let figures = self.figures;
         self.gauge(
             "rocketmq_broker_permission",
@@ -235,10 +313,11 @@ impl Page<'_> {
         )
     }
 
-    fn process(&self) -> prometheus::Result<()> {
+    fn process(&mut self) -> prometheus::Result<()> {
         let figures = self.figures;
         for (name, help, value) in [
             ("tandem_store_writable", "1 when the store takes sends.", i64::from(figures.writable)),
+            ("tandem_connections", "Open connections.", figures.connections),
             ("tandem_held_pulls", "Pulls that wait for a message.", figures.held_pulls),
             (
                 "tandem_pool_queued_requests",
@@ -246,14 +325,14 @@ impl Page<'_> {
                 figures.pool_queued,
             ),
         ] {
-            let gauge = IntGauge::new(name, help)?;
-            gauge.set(value);
-            self.registry.register(Box::new(gauge))?;
+            let mut gauge = Family::gauge(name, help, &[]);
+            gauge.add(&[], &[], signed(value));
+            self.write(gauge)?;
         }
-        let help = "Filled part of the disk.";
-        let disk = GaugeVec::new(Opts::new("tandem_disk_used_ratio", help), &["path"])?;
-        disk.with_label_values(&["commitlog"]).set(figures.disk_ratio);
-        self.registry.register(Box::new(disk))
+        let mut disk =
+            Family::gauge("tandem_disk_used_ratio", "Filled part of the disk.", &["path"]);
+        disk.add(&[], &["commitlog"], figures.disk_ratio);
+        self.write(disk)
     }
 }
 
@@ -291,15 +370,18 @@ mod tests {
             page.lines().any(|line| line.starts_with(start) && line.ends_with(end))
         };
         assert!(
-            line("rocketmq_messages_in_total{cluster=\"c\",is_system=\"false\"", "} 3"),
+            line(
+                "rocketmq_messages_in_total{cluster=\"c\",node_type=\"broker\",node_id=\"b\",topic=\"t\"",
+                "} 3"
+            ),
             "{page}"
         );
         assert!(line(
-            "rocketmq_consumer_lag_messages{cluster=\"c\",consumer_group=\"known\"",
+            "rocketmq_consumer_lag_messages{cluster=\"c\",node_type=\"broker\",node_id=\"b\",consumer_group=\"known\"",
             "} 5"
         ));
         assert!(!line(
-            "rocketmq_consumer_lag_messages{cluster=\"c\",consumer_group=\"unknown\"",
+            "rocketmq_consumer_lag_messages{cluster=\"c\",node_type=\"broker\",node_id=\"b\",consumer_group=\"unknown\"",
             ""
         ));
         assert!(line("tandem_store_writable", " 0"));
