@@ -204,6 +204,11 @@ impl Tables {
 }
 
 impl Broker {
+    /// Topics that may be written when nobody has taken the permission away.
+    fn writable_topics(&self) -> usize {
+        self.topics.values().filter(|queues| perm::is_writable(queues.perm)).count()
+    }
+
     fn data(&self, name: &Arc<str>) -> BrokerData {
         let address = |(id, member): (&i64, &Member)| (*id, Arc::clone(&member.address));
         BrokerData {

@@ -197,21 +197,22 @@ impl Routes {
     }
 
     /// Takes write permission from all topics of a broker, those that it registers later included,
-    /// until [`Self::add_write_perm`]. Returns how many topics the broker has.
+    /// until [`Self::add_write_perm`]. Returns how many topics had it until now.
     pub fn wipe_write_perm(&self, broker_name: &str) -> usize {
         let mut tables = self.tables.write();
         let Some((name, broker)) = tables.brokers.get_key_value(broker_name) else { return 0 };
-        let (name, count) = (Arc::clone(name), broker.topics.len());
-        tables.wiped.insert(name);
-        count
+        let (name, count) = (Arc::clone(name), broker.writable_topics());
+        if tables.wiped.insert(name) { count } else { 0 }
     }
 
     /// Gives the topics of a broker back the permissions that the broker says they have. Returns
-    /// how many topics the broker has.
+    /// how many topics can be written again.
     pub fn add_write_perm(&self, broker_name: &str) -> usize {
         let mut tables = self.tables.write();
-        tables.wiped.remove(broker_name);
-        tables.brokers.get(broker_name).map_or(0, |broker| broker.topics.len())
+        if !tables.wiped.remove(broker_name) {
+            return 0;
+        }
+        tables.brokers.get(broker_name).map_or(0, Broker::writable_topics)
     }
 }
 
