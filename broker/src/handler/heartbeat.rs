@@ -43,6 +43,9 @@ impl Membership<'_> {
     /// Reads a heartbeat and refuses names that nothing could be stored under.
     pub fn read(request: &Frame<'_>) -> Result<HeartbeatData, Refusal> {
         let heartbeat: HeartbeatData = read_body(request)?;
+        if heartbeat.client_id.trim().is_empty() {
+            return Err(Refusal::error("the heartbeat names no client: clientID is missing"));
+        }
         for consumer in &heartbeat.consumer_data_set {
             check_group_name(&consumer.group_name).map_err(|error| {
                 let group = shortened(&consumer.group_name);

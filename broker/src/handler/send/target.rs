@@ -9,6 +9,7 @@ use broker_protocol::{name, perm};
 
 use super::{Refusal, SendPath};
 use crate::config::BrokerConfig;
+use crate::groups::Group;
 use crate::handler::now_ms;
 use crate::net::Peer;
 use crate::topics::{CreateOnSend, Topic, TopicError};
@@ -80,12 +81,16 @@ impl SendPath {
         peer: &Peer,
         creation: Creation,
     ) -> Result<Target, Halt> {
+        let Some(group) = name::group_of_retry(&header.topic) else {
+            let topic = self.topic(config, &header.topic, header, creation)?;
+            let queue_id = choose_queue(&topic, header.queue_id, peer)?;
+            return Ok(Target { topic, queue_id, dead_letter: false });
+        };
+        // The group first: a retry topic of nobody is not made.
+        let group = self.retrying_group(config, group, creation)?;
         let topic = self.topic(config, &header.topic, header, creation)?;
         let queue_id = choose_queue(&topic, header.queue_id, peer)?;
-        match name::group_of_retry(&header.topic) {
-            Some(group) => self.retry_or_dead(config, header, group, topic, queue_id, creation),
-            None => Ok(Target { topic, queue_id, dead_letter: false }),
-        }
+        self.retry_or_dead(header, &group, topic, queue_id, creation)
     }
 
     /// The topic called `topic`, made on this send if the rules allow.
@@ -97,7 +102,10 @@ impl SendPath {
         creation: Creation,
     ) -> Result<Arc<Topic>, Halt> {
         if let Some(topic) = self.topics.find(topic) {
-            return if topic.is_sendable() { Ok(topic) } else { Err(forbidden(&topic.name()[..])) };
+            // RocketMQ leaves the permission to the routes; a route may be out of date.
+            let writable = perm::is_writable(topic.settings().config.perm);
+            let takes = topic.is_sendable() && writable;
+            return if takes { Ok(topic) } else { Err(forbidden(&topic.name()[..])) };
         }
         if let Err(error) = name::check_topic(topic) {
             return Err(Refusal::new(response::SYSTEM_ERROR, error.to_string()).into());
@@ -135,53 +143,59 @@ impl SendPath {
         Err(Refusal::new(response::TOPIC_NOT_EXIST, remark).into())
     }
 
+    /// The group whose retry topic is sent to.
+    fn retrying_group(
+        &self,
+        config: &BrokerConfig,
+        group: &str,
+        creation: Creation,
+    ) -> Result<Arc<Group>, Halt> {
+        if let Some(known) = self.groups.find(group) {
+            return Ok(known);
+        }
+        if creation == Creation::NeedsDisk {
+            return Err(Halt::NeedsDisk);
+        }
+        let refused = |remark: String| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark);
+        let auto_create = config.auto_create_subscription_group;
+        let made = self.groups.find_or_create(group, auto_create, now_ms());
+        let made = made.map_err(|error| refused(error.to_string()))?;
+        Ok(made.ok_or_else(|| refused(format!("subscription group not exist, {group}")))?)
+    }
+
     /// A send to a retry topic: how consumers give a message back when the proper way fails. When
     /// its attempts are used up it becomes a dead letter.
     fn retry_or_dead(
         &self,
-        config: &BrokerConfig,
         header: &SendMessage<'_>,
-        group: &str,
+        group: &Group,
         topic: Arc<Topic>,
         queue_id: i32,
         creation: Creation,
     ) -> Result<Target, Halt> {
-        let known = match self.groups.find(group) {
-            Some(known) => known,
-            None if creation == Creation::NeedsDisk => return Err(Halt::NeedsDisk),
-            None => {
-                let auto_create = config.auto_create_subscription_group;
-                let made = self.groups.find_or_create(group, auto_create, now_ms());
-                let made = made.map_err(|error| {
-                    Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, error.to_string())
-                })?;
-                made.ok_or_else(|| {
-                    let remark = format!("subscription group not exist, {group}");
-                    Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-                })?
-            }
-        };
-        let most = header.max_reconsume_times.unwrap_or(known.config().retry_max_times);
+        let most = header.max_reconsume_times.unwrap_or(group.config().retry_max_times);
         if header.reconsume_times.unwrap_or(0) < most {
             return Ok(Target { topic, queue_id, dead_letter: false });
         }
-        let topic = match self.topics.find(&name::dlq_topic(group)) {
+        let topic = match self.topics.find(&name::dlq_topic(group.name())) {
             Some(topic) => topic,
             None if creation == Creation::NeedsDisk => return Err(Halt::NeedsDisk),
-            None => self.topics.create_dlq(group, now_ms())?,
+            None => self.topics.create_dlq(group.name(), now_ms())?,
         };
         Ok(Target { topic, queue_id: 0, dead_letter: true })
     }
 }
 
-/// The queue a message goes to: the one asked for, or any writable one when it is below 0.
+/// The queue a message goes to: the one asked for, or any writable one when it is below 0. A queue
+/// that can only be read is on its way out (its topic has shrunk), and gets nothing new from
+/// senders whose route is out of date.
 pub(in crate::handler) fn choose_queue(
     topic: &Topic,
     asked: i32,
     peer: &Peer,
 ) -> Result<i32, Refusal> {
     let settings = topic.settings();
-    if asked >= settings.queue_count() {
+    if asked >= settings.config.write_queue_nums {
         let remark = format!(
             "request queueId[{asked}] is illegal, {} Producer: {}",
             settings.text(),
