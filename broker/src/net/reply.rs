@@ -13,6 +13,13 @@ use super::peer::Peer;
 /// Room of an answer's head that is encoded away from the connection.
 const HEAD_CAPACITY: usize = 320;
 
+/// Longest text of an answer, in bytes. Texts quote what the client sent, which may be megabytes.
+const REMARK_MAX: usize = 4_096;
+
+fn cut(remark: Option<&str>) -> Option<&str> {
+    remark.map(|text| &text[..text.floor_char_boundary(REMARK_MAX)])
+}
+
 /// An answer in plain values, as the handlers of seldom requests return it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -101,7 +108,7 @@ impl<'o> Reply<'o> {
         self.settled = true;
         if !self.origin.oneway {
             let out = self.output.inline();
-            encode_response(out, &self.origin.head, code, remark, header, body.len());
+            encode_response(out, &self.origin.head, code, cut(remark), header, body.len());
             out.extend_from_slice(body);
         }
     }
@@ -117,7 +124,8 @@ impl<'o> Reply<'o> {
         self.settled = true;
         if !self.origin.oneway {
             let length = body.iter().map(Bytes::len).sum();
-            encode_response(self.output.inline(), &self.origin.head, code, remark, header, length);
+            let out = self.output.inline();
+            encode_response(out, &self.origin.head, code, cut(remark), header, length);
             for slice in body {
                 self.output.splice(slice);
             }
@@ -218,7 +226,7 @@ impl Later {
         }
         let mut head = Vec::with_capacity(HEAD_CAPACITY);
         let length = body.iter().map(Bytes::len).sum();
-        encode_response(&mut head, &self.origin.head, code, remark, header, length);
+        encode_response(&mut head, &self.origin.head, code, cut(remark), header, length);
         // The answer of a closed connection has nobody to go to.
         let _ = self.peer.send(OutFrame { head, body });
     }
