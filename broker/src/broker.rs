@@ -25,7 +25,7 @@ use crate::pool::Pool;
 use crate::queue_locks::QueueLocks;
 use crate::rates::Rates;
 use crate::registration::{Identity, Registration};
-use crate::schedule::{DelayLevels, Schedule};
+use crate::schedule::{DelayLevels, Schedule, WriteQueues};
 use crate::state_file::{StateFile, StateFileError};
 use crate::stats::Stats;
 use crate::topics::{BootTopics, Topics};
@@ -125,6 +125,12 @@ impl Broker {
         self.vip.as_ref().map(Serving::address)
     }
 
+    /// Counts the open connections of both ports.
+    pub fn connections(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let (main, vip) = (self.main.counter(), self.vip.as_ref().map(Serving::counter));
+        move || main() + vip.as_ref().map_or(0, |vip| vip())
+    }
+
     /// The rooms, for those who look from outside: metrics, probes, tests.
     pub fn rooms(&self) -> &Arc<Rooms> {
         &self.rooms
@@ -170,6 +176,10 @@ impl Broker {
     }
 }
 
+fn write_queues(topics: Arc<Topics>) -> WriteQueues {
+    Box::new(move |topic| Some(topics.find(topic)?.settings().config.write_queue_nums))
+}
+
 fn bind(address: SocketAddr, config: &BrokerConfig) -> Result<Listener, StartError> {
     let limits = Limits {
         connections_max: config.max_connections,
@@ -208,6 +218,7 @@ fn rooms(
         &levels,
         Duration::from_millis(config.flush_delay_offset_interval),
         file("delayOffset.json"),
+        write_queues(Arc::clone(&topics)),
     )?;
     let broker_name: Arc<str> = Arc::from(&*config.broker_name);
     let store_host = SocketAddr::new(host, port);

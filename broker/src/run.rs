@@ -25,6 +25,9 @@ use crate::net::{Limits, Listener, Serving};
 /// How long the name server's running work and last answers may take at stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the start waits for the name server of its own process.
+const REGISTER_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Why a process ended badly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -94,6 +97,7 @@ pub fn standalone(command: &Standalone) -> Result<(), RunError> {
         let own = format!("127.0.0.1:{}", served.serving.address().port());
         add_name_server(&mut config, &own)?;
         let broker = start_broker(&config)?;
+        registered(&broker).await;
         let http = ServedHttp::start(&broker).await?;
         banner(Some(&broker), Some(&served));
         stop.requested().await;
@@ -102,6 +106,20 @@ pub fn standalone(command: &Standalone) -> Result<(), RunError> {
         served.stop().await;
         Ok(())
     })
+}
+
+/// Waits until a name server knows the broker. Who is told "ready" may ask for a route at once, and
+/// the name server is in this very process: it takes milliseconds.
+async fn registered(broker: &Broker) {
+    let registration = &broker.rooms().registration;
+    let known = async {
+        while !registration.status().iter().any(|status| status.registered) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    if tokio::time::timeout(REGISTER_PATIENCE, known).await.is_err() {
+        tracing::warn!("the broker's own name server does not know it yet");
+    }
 }
 
 /// `broker serve`: a broker that registers at name servers.
@@ -246,7 +264,10 @@ impl ServedHttp {
             .await
             .map_err(|source| StartError::Port { address, source })?;
         let (stop, stopped) = watch::channel(false);
-        let probes = Arc::new(BrokerProbes { rooms: Arc::clone(broker.rooms()) });
+        let probes = Arc::new(BrokerProbes {
+            rooms: Arc::clone(broker.rooms()),
+            connections: Box::new(broker.connections()),
+        });
         let task = tokio::spawn(admin_http::serve(listener, probes, stopped));
         Ok(ServedHttp { running: Some((stop, task)) })
     }
@@ -264,6 +285,7 @@ impl ServedHttp {
 /// What the HTTP port is told of a broker.
 struct BrokerProbes {
     rooms: Arc<Rooms>,
+    connections: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
 impl Probes for BrokerProbes {
@@ -280,6 +302,7 @@ impl Probes for BrokerProbes {
         };
         let mut figures = figures::collect(tables, now_ms());
         let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        figures.connections = signed((self.connections)());
         figures.held_pulls = signed(rooms.pull.held.count());
         figures.pool_queued = signed(rooms.pool.queued());
         metrics::render(&figures).map_err(|error| error.to_string())

@@ -6,6 +6,7 @@
 mod delivery;
 mod diversion;
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -38,9 +39,12 @@ pub struct Schedule {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Debug)]
+/// How many queues of a topic take messages; `None` for a topic that does not exist.
+pub type WriteQueues = Box<dyn Fn(&str) -> Option<i32> + Send + Sync>;
+
 struct Shared {
     store: Store,
+    write_queues: WriteQueues,
     clock: Arc<dyn Clock>,
     levels: Vec<Level>,
     file: StateFile,
@@ -54,6 +58,12 @@ struct Shared {
     dirty: AtomicBool,
     stopping: Mutex<bool>,
     stop: Condvar,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("levels", &self.levels).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -89,6 +99,7 @@ impl Schedule {
         levels: &DelayLevels,
         save_interval: Duration,
         file: StateFile,
+        write_queues: WriteQueues,
     ) -> Result<Schedule, StateFileError> {
         let stored: DelayOffsetTable = file.load()?.unwrap_or_default();
         let levels = levels
@@ -102,6 +113,7 @@ impl Schedule {
             .collect();
         let shared = Shared {
             store,
+            write_queues,
             clock,
             levels,
             file,

@@ -102,6 +102,12 @@ impl Serving {
         self.peers.table.lock().len()
     }
 
+    /// Counts the open connections, for as long as the counter is kept.
+    pub fn counter(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let peers = Arc::clone(&self.peers);
+        move || peers.table.lock().len()
+    }
+
     /// Accepts no further connection; open ones go on.
     pub fn stop_accepting(&self) {
         self.accepting.abort();

@@ -107,13 +107,22 @@ impl Shared {
         );
     }
 
+    /// The queue, or another one of the topic that still takes messages: while the message waited
+    /// the topic may have shrunk, and in a queue that was given up nobody would ever look.
+    fn open_queue(&self, topic: &str, queue_id: i32) -> i32 {
+        match (self.write_queues)(topic) {
+            Some(open @ 1..) if queue_id >= open => queue_id % open,
+            _ => queue_id,
+        }
+    }
+
     /// Appends the message as it was sent: only topic and queue change. As in RocketMQ the
     /// properties that were added for the wait stay, so the message can't outgrow a limit here.
     fn put_into_own_topic(&self, bytes: &Bytes) -> Result<(), Undelivered> {
         let for_ever = |error: String| Undelivered::ForEver(error);
         let waiting = RecordView::parse(bytes).map_err(|error| for_ever(error.to_string()))?;
         let (topic, queue_id) = own_place(&waiting).map_err(|e| for_ever(e.to_owned()))?;
-        let queue = self.store.queue(topic, queue_id);
+        let queue = self.store.queue(topic, self.open_queue(topic, queue_id));
         let record = NewRecord {
             queue: &queue,
             flag: waiting.flag,

@@ -70,7 +70,9 @@ fn load(
 ) -> Result<Schedule, StateFileError> {
     let levels = DelayLevels::parse(LEVELS).unwrap();
     let file = state_file(folder, "delayOffset.json");
-    Schedule::load(store.clone(), clock.clone(), &levels, Duration::from_secs(10), file)
+    let write_queues = Box::new(|topic: &str| (topic == "orders").then_some(4));
+    let interval = Duration::from_secs(10);
+    Schedule::load(store.clone(), clock.clone(), &levels, interval, file, write_queues)
 }
 
 #[test]
@@ -103,6 +105,22 @@ fn the_delivered_message_is_the_one_that_was_sent() {
     // Consumers filter by the tag again, not by the time.
     let queue = world.store.find_queue("orders", 3).unwrap();
     assert_eq!(world.store.queue_units(&queue, 0, 1)[0].tags_code, 97);
+}
+
+#[test]
+fn a_message_for_a_queue_that_was_given_up_goes_to_one_that_takes_messages() {
+    let world = World::new();
+    let schedule = world.schedule();
+    let levels = DelayLevels::parse(LEVELS).unwrap();
+    for (topic, asked) in [("orders", 6), ("unknown", 6)] {
+        let mut properties = Vec::new();
+        let (wait, queue) = divert(&levels, 1, topic, asked, &mut properties);
+        put(&world.store, &world.store.queue(wait, queue), b"x", &properties);
+    }
+    world.step(&schedule, 1_000);
+    assert_eq!(messages(&world.store, "orders", 2).len(), 1);
+    // What became of a topic that is gone is not this room's to judge.
+    assert_eq!(messages(&world.store, "unknown", 6).len(), 1);
 }
 
 #[test]
