@@ -7,6 +7,20 @@
     reason = "tests fail by panicking, and tell what they do"
 )]
 
+mod delay;
+mod filters;
 mod kill;
+mod load;
+mod members;
 mod metrics;
+mod name_server;
+mod offsets;
+mod protocol;
+mod pulls;
+mod queries;
+mod retry;
+mod scrape;
+mod sizes;
 mod standalone;
+mod support;
+mod topics;

@@ -234,6 +234,8 @@ pub struct NameServer {
     pub process: Process,
     /// Its ports; only [`Ports::name_server`] is used.
     pub ports: Ports,
+    maker: Maker,
+    folder: PathBuf,
 }
 
 impl NameServer {
@@ -244,7 +246,11 @@ impl NameServer {
     pub fn start(maker: Maker, folder: &Path) -> Result<NameServer> {
         std::fs::create_dir_all(folder).context("make a name server's folder")?;
         let ports = Ports::take()?;
-        let port = ports.name_server();
+        let process = Self::run(maker, folder, ports.name_server())?;
+        Ok(NameServer { process, ports, maker, folder: folder.to_path_buf() })
+    }
+
+    fn run(maker: Maker, folder: &Path, port: u16) -> Result<Process> {
         let kv = folder.join("kvConfig.json");
         let file = folder.join("namesrv.conf");
         std::fs::write(&file, format!("listenPort={port}\nkvConfigPath={}\n", kv.display()))
@@ -259,7 +265,22 @@ impl NameServer {
         };
         let mut process = Process::spawn("name server", &command, &folder.join("namesrv.out"))?;
         process.wait_until("serving", START, || listens(port))?;
-        Ok(NameServer { process, ports })
+        Ok(process)
+    }
+
+    /// Ends it as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Kills it if it runs, and starts it with the same port and files.
+    ///
+    /// # Errors
+    /// As for [`NameServer::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.process.kill();
+        self.process = Self::run(self.maker, &self.folder, self.ports.name_server())?;
+        Ok(())
     }
 
     /// `host:port`.
@@ -321,11 +342,22 @@ impl Cluster {
 /// # Errors
 /// When it is not ready in time; the end of its log is told.
 pub fn standalone(folder: &Path) -> Result<(Process, Ports)> {
+    standalone_with(folder, &[])
+}
+
+/// [`standalone`] with further settings.
+///
+/// # Errors
+/// As for [`standalone`].
+pub fn standalone_with(folder: &Path, settings: &[(&str, &str)]) -> Result<(Process, Ports)> {
     let ports = Ports::take()?;
     let mut command = broker_command()?;
     command.arg("standalone").arg("--data").arg(folder.join("data"));
     command.arg("--namesrv-port").arg(ports.name_server().to_string());
     for (key, value) in [("listenPort", ports.listen()), ("httpListenPort", ports.http())] {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    for (key, value) in settings {
         command.arg("--set").arg(format!("{key}={value}"));
     }
     let mut process = Process::spawn("standalone", &command, &folder.join("standalone.out"))?;
