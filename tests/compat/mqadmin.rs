@@ -102,7 +102,7 @@ fn transcript(maker: Maker) -> Vec<Shown> {
     session.show("topicRoute -t NoSuchTopic");
     session.show("brokerStatus -b BROKER");
     session.show("getBrokerConfig -b BROKER");
-    session.show_when("consumerProgress -g AdminGroup", "Diff Total: 0");
+    session.show_when("consumerProgress -g AdminGroup", "%RETRY%AdminGroup");
     session.show("consumerProgress -g AdminGroup -s true");
     session.show("consumerProgress");
     session.show("consumerProgress -g NoSuchGroup");
@@ -143,7 +143,6 @@ fn change(session: &mut Session) {
     session.show("updateTopic -b BROKER -t TBW102 -r 8 -w 8");
     session.show("updateBrokerConfig -b BROKER -k flushConsumerOffsetInterval -v 3000");
     session.show("getBrokerConfig -b BROKER");
-    session.show("updateBrokerConfig -b BROKER -k storePathRootDir -v /elsewhere");
     session.show("getBrokerConfig -c DefaultCluster");
     session.show("wipeWritePerm -b broker-a");
     session.show("topicRoute -t AdminTopic");
@@ -170,7 +169,7 @@ fn offline(session: &mut Session) {
 
 /// What a figure, an id or an address of either maker looks like, and what stands for it.
 fn normalised(text: &str) -> String {
-    const RULES: [(&str, &str); 13] = [
+    const RULES: [(&str, &str); 14] = [
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?", "TIME"),
         (r"\b1\d{12}\b", "TIME"),
         (r"127\.0\.0\.1@\S+|\S+@\d+#\d+", "CLIENT"),
@@ -182,15 +181,23 @@ fn normalised(text: &str) -> String {
         // clusterList: loads, waits, hours since the first message, disk use
         (r"\d+\.\d\d\(\d+,\d+ms\) +\d+\.\d\d\(\d+,\d+ms\) +\d+ +\S+ +\d\.\d+", "LOAD"),
         (r"(?m)^\tat .*$|^\t\.\.\. .*$", ""),
-        (r"in \[?\d+ms\]?", "MS"),
+        // How many topics a wipe changes: Apache makes one for transactions, a minute after start.
+        (r"OK, [1-9]\d*", "OK, SOME"),
+        (r"(?m)^.*RMQ_SYS_TRANS_HALF_TOPIC.*\n", ""),
         (r"[ \t]+", " "),
-        (r"(?m)^ *\n", ""),
+        (r" +\n|\n\n+", "\n"),
     ];
     let mut text = text.to_owned();
     for (pattern, stands_for) in RULES {
         text = Regex::new(pattern).unwrap().replace_all(&text, stands_for).into_owned();
     }
     text
+}
+
+fn sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
 }
 
 /// `key : value` and `key = value` lines.
@@ -257,8 +264,12 @@ fn mqadmin_shows_the_same_for_the_same_state() {
         match ours.command.split(' ').next() {
             Some("brokerStatus") => compare_status(&theirs.text, &ours.text, &mut differences),
             Some("getBrokerConfig") => compare_config(&theirs.text, &ours.text, &mut differences),
-            _ => {
-                let (expected, found) = (normalised(&theirs.text), normalised(&ours.text));
+            command => {
+                let (mut expected, mut found) = (normalised(&theirs.text), normalised(&ours.text));
+                // These print what Java's hash tables hold, in no order.
+                if matches!(command, Some("topicList" | "consumerConnection")) {
+                    (expected, found) = (sorted(&expected), sorted(&found));
+                }
                 if expected != found {
                     let command = &ours.command;
                     differences.push(format!(
@@ -269,4 +280,13 @@ fn mqadmin_shows_the_same_for_the_same_state() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+#[test]
+fn no_administrator_moves_the_store() {
+    let mut session = Session::start(Maker::Tandem);
+    let said = session.ask("updateBrokerConfig -b BROKER -k storePathRootDir -v /elsewhere");
+    assert!(said.contains("storePathRootDir") && said.contains("CODE: 16"), "{said}");
+    let shown = session.ask("getBrokerConfig -b BROKER");
+    assert!(!shown.contains("/elsewhere"), "{shown}");
 }

@@ -412,13 +412,12 @@ fn binary(
 }
 
 fn build(package: &str, name: &str) -> Result<PathBuf> {
-    // target/<profile>/deps/<this test>, or target/<profile>/<this program>
+    // target/<profile>/<program>, a test or an example one folder further down
     let program = std::env::current_exe().context("find the running program")?;
-    let folder = program
-        .ancestors()
-        .skip(1)
-        .find(|folder| !folder.ends_with("deps"))
-        .ok_or_else(|| anyhow!("not in a target folder"))?;
+    let mut folder = program.parent().ok_or_else(|| anyhow!("not in a target folder"))?;
+    if folder.ends_with("deps") || folder.ends_with("examples") {
+        folder = folder.parent().unwrap_or(folder);
+    }
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(other) => other,

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use broker_client::{
@@ -14,6 +15,9 @@ use broker_client::{
     PullStatus, SendReceipt, SendStatus,
 };
 use broker_protocol::body::TopicConfig;
+
+/// How far queues may be behind the log, for a check.
+const DISPATCH: Duration = Duration::from_secs(10);
 
 /// The promises of all rounds so far. A message is known by its number.
 #[derive(Debug)]
@@ -111,7 +115,7 @@ impl Ledger {
         let mut seen = HashSet::new();
         let mut found = Found::default();
         for queue in 0..self.queues {
-            let end = client.admin().max_offset(address, &self.topic, queue).await?;
+            let end = self.end_of(&client, address, queue).await?;
             let mut at = client.admin().min_offset(address, &self.topic, queue).await?;
             ensure!(at == 0, "queue {queue} begins at {at}, nothing was deleted");
             while at < end {
@@ -140,6 +144,20 @@ impl Ledger {
         let lost: Vec<_> = lost.take(10).collect();
         ensure!(lost.is_empty(), "lost, among others: {lost:?} (number, (queue, offset))");
         Ok(found)
+    }
+
+    /// The end of a queue, once it is beyond the last promise: queues are written behind the log.
+    async fn end_of(&self, client: &Client, address: &str, queue: i32) -> Result<i64> {
+        let promised = self.promised.values().filter(|(of, _)| *of == queue);
+        let promised = promised.map(|(_, offset)| offset + 1).max().unwrap_or(0);
+        let deadline = Instant::now() + DISPATCH;
+        loop {
+            let end = client.admin().max_offset(address, &self.topic, queue).await?;
+            if end >= promised || Instant::now() > deadline {
+                return Ok(end);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     fn pull(&self, queue_id: i32, offset: i64) -> Pull<'_> {
@@ -188,7 +206,7 @@ impl Worker {
                 Ok(_) => {}
                 // A refusal (it is stopping, or busy) is no promise; nor is a broken connection.
                 Err(error) if error.code().is_some() || !stored_some => {
-                    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                    tokio::time::sleep(Duration::from_millis(2)).await;
                 }
                 Err(_) => break,
             }
