@@ -21,6 +21,10 @@ pub const PROGRESS_MAX: usize = 1_000_000;
 /// a topic is made.
 pub const QUEUE_ID_MAX: i32 = 65_535;
 
+/// Longest name that progress is kept under, in bytes. Which names are legal is asked where topics
+/// and groups are made; this only bounds what commits of made-up names can take.
+pub const NAME_LEN_MAX: usize = 255;
+
 /// Between topic and group in the keys of the file. Neither name can hold it.
 const TOPIC_GROUP_SEPARATOR: char = '@';
 
@@ -51,8 +55,8 @@ pub enum CommitError {
     /// The offset is negative.
     #[error("offset {0} is negative")]
     Offset(i64),
-    /// A name holds the separator of the file's keys or is empty.
-    #[error("the topic or group name is empty or holds '@'")]
+    /// A name holds the separator of the file's keys, is empty, or longer than [`NAME_LEN_MAX`].
+    #[error("the topic or group name is empty, holds '@', or has more than {NAME_LEN_MAX} bytes")]
     Name,
     /// The table holds [`PROGRESS_MAX`] pairs already.
     #[error("the broker keeps progress for no more than {PROGRESS_MAX} pairs of topic and group")]
@@ -241,7 +245,7 @@ impl ConsumerOffsets {
 }
 
 fn is_key_part(name: &str) -> bool {
-    !name.is_empty() && !name.contains(TOPIC_GROUP_SEPARATOR)
+    (1..=NAME_LEN_MAX).contains(&name.len()) && !name.contains(TOPIC_GROUP_SEPARATOR)
 }
 
 #[cfg(test)]
