@@ -1,13 +1,14 @@
 //! Many clients that come and go leave nothing behind, and an idle broker costs nothing.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use broker_client::Client;
+use broker_client::{Client, ClientError, Message};
 use broker_protocol::body::ProducerTable;
-use broker_protocol::code::request;
+use broker_protocol::code::{request, response};
 use broker_protocol::header::NoHeader;
 
-use crate::support::{Server, client, member, refusal, until};
+use crate::support::{Server, client, member, producer, refusal, until};
 
 const WAVE: usize = 800;
 
@@ -125,5 +126,58 @@ async fn a_connection_too_many_is_closed_and_the_others_stay() {
     assert!(refused > 0, "no connection was refused");
     for one in &kept {
         one.producer_heartbeat(server.address(), "crowd").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orderly_stop_under_load_keeps_every_promise() {
+    let mut server = Server::start(&[]);
+    server.topic("Stopped", 4).await;
+    for round in 0..3 {
+        let sending: Vec<_> = (0..8)
+            .map(|number| {
+                let to = server.queue(number % 4);
+                tokio::spawn(async move {
+                    let client = client();
+                    let producer = producer(&client);
+                    let mut promised = Vec::new();
+                    loop {
+                        let message = Message::new("Stopped", vec![0; 200]);
+                        match producer.send_to(&to, &message).await {
+                            Ok(receipt) => promised.extend(receipt.unique_ids),
+                            Err(error) => return (promised, error),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let enough = server.max_offset("Stopped", 0).await + 100;
+        until("some load", async || (server.max_offset("Stopped", 0).await > enough).then_some(()))
+            .await;
+        assert!(server.stop().await.success());
+        let mut promised = HashSet::new();
+        for one in sending {
+            let (ids, error) = one.await.unwrap();
+            promised.extend(ids);
+            match error {
+                // Clients try another broker.
+                ClientError::Refused { code, .. } => {
+                    assert_eq!(code, response::SERVICE_NOT_AVAILABLE);
+                }
+                ClientError::Closed { .. } | ClientError::Connect { .. } => {}
+                other => panic!("{other}"),
+            }
+        }
+        assert!(!server.broker.store_folder().join("abort").exists(), "round {round}");
+        server.restart();
+        for queue in 0..4 {
+            let mut next = 0;
+            for message in server.read_all("Stopped", queue).await {
+                assert_eq!(message.queue_offset, next, "queue {queue} has a gap");
+                next += 1;
+                promised.remove(message.unique_id().unwrap());
+            }
+        }
+        assert!(promised.is_empty(), "round {round}: {} are gone", promised.len());
     }
 }

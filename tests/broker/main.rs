@@ -20,6 +20,7 @@ mod pulls;
 mod queries;
 mod retry;
 mod scrape;
+mod settings;
 mod sizes;
 mod standalone;
 mod support;

@@ -216,3 +216,34 @@ async fn groups_are_deleted_and_cloned_with_or_without_their_progress() {
     server.commit("copy", TOPIC, 0, 8).await;
     assert_eq!(server.progress("kept", TOPIC, 0).await, Some(6));
 }
+
+#[tokio::test]
+async fn progress_under_odd_names_is_refused_or_kept() {
+    let mut server = Server::start(&[("flushConsumerOffsetInterval", "100")]);
+    server.topic(TOPIC, 1).await;
+    let long = "n".repeat(1 << 20);
+    let admin = server.client.admin();
+    let names = ["", " ", "a@b", "@", "a\0b", "a\"b", "{", "名", "../x", &long];
+    let mut kept = Vec::new();
+    for name in names {
+        for (group, topic) in [(name, TOPIC), (GROUP, name)] {
+            let done = admin.update_consumer_offset(server.address(), group, topic, 0, 5).await;
+            match done {
+                Ok(()) => kept.push((group, topic)),
+                refused => assert!(!refusal(refused).1.is_empty()),
+            }
+        }
+    }
+    for (queue, offset) in [(-1, 5), (i32::MAX, 5), (0, -5), (0, i64::MIN)] {
+        let done = admin.update_consumer_offset(server.address(), GROUP, TOPIC, queue, offset);
+        assert!(!refusal(done.await).1.is_empty(), "queue {queue}, offset {offset}");
+    }
+    assert!(kept.iter().all(|(group, topic)| group.len() + topic.len() < 1_000), "bounded");
+    server.commit("good", TOPIC, 0, 7).await;
+    server.stop().await;
+    server.restart();
+    assert_eq!(server.progress("good", TOPIC, 0).await, Some(7));
+    for (group, topic) in kept {
+        assert_eq!(server.progress(group, topic, 0).await, Some(5), "{group:?} {topic:?}");
+    }
+}

@@ -485,3 +485,97 @@ async fn a_broker_that_dies_closes_what_it_has_not_answered() {
     let there = server.read_when(TOPIC, 0, stored).await;
     assert!(there.len() as i64 - stored <= 1, "{} of {stored}", there.len());
 }
+
+#[tokio::test]
+async fn an_overloaded_broker_says_so_to_each_request() {
+    const REQUESTS: i32 = 2_000;
+    let server = Server::start(&[("adminQueueCapacity", "1")]);
+    let mut link = Link::to(server.broker.ports.listen()).await;
+    let mut bytes = Vec::new();
+    for opaque in 0..REQUESTS {
+        bytes.extend(request_frame(request::GET_ALL_TOPIC_CONFIG, opaque, Serialize::Json, b""));
+    }
+    link.write(&bytes).await;
+    let mut busy = 0;
+    let mut answered = Vec::new();
+    for _ in 0..REQUESTS {
+        let answer = link.answer().await.unwrap();
+        answered.push(answer.opaque);
+        match answer.code {
+            response::SUCCESS => {}
+            response::SYSTEM_BUSY => {
+                assert!(answer.remark.unwrap().contains("busy"));
+                busy += 1;
+            }
+            other => panic!("code {other}: {:?}", answer.remark),
+        }
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, (0..REQUESTS).collect::<Vec<_>>());
+    assert!(busy > 0, "a queue of one was never full");
+    // Once it is quiet all is well, and messages are not held up at all.
+    server.topic(TOPIC, 1).await;
+    server.send(0, &Message::new(TOPIC, "x")).await;
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_cost_little_and_hold_up_nobody() {
+    let server = Server::start(&[("mappedFileSizeCommitLog", "33554432")]);
+    server.topic(TOPIC, 1).await;
+    for _ in 0..32 {
+        server.send(0, &Message::new(TOPIC, vec![b'x'; 8_000])).await;
+    }
+    server.read_when(TOPIC, 0, 32).await;
+    let process = server.broker.process.as_ref().unwrap();
+    let before = process.anonymous_memory().unwrap();
+    // Four gigabytes, if all of it were answered.
+    let mut links = Vec::new();
+    for _ in 0..20 {
+        let mut link = Link::to(server.broker.ports.listen()).await;
+        links.push(tokio::spawn(async move {
+            let pull = [
+                ("consumerGroup", "reader"),
+                ("topic", TOPIC),
+                ("queueId", "0"),
+                ("queueOffset", "0"),
+                ("maxMsgNums", "32"),
+                ("sysFlag", "4"),
+                ("commitOffset", "0"),
+                ("suspendTimeoutMillis", "0"),
+                ("subscription", "*"),
+                ("subVersion", "0"),
+            ];
+            let head = RequestHead {
+                code: request::PULL_MESSAGE,
+                opaque: 1,
+                oneway: false,
+                serialize: Serialize::Json,
+                language: Language::Java,
+                version: V4_9_3,
+                short_names: false,
+            };
+            let mut bytes = Vec::new();
+            for _ in 0..800 {
+                encode_request(&mut bytes, &head, &pull[..], 0);
+            }
+            let _held_up = timeout(Duration::from_secs(3), link.write(&bytes)).await;
+            link
+        }));
+    }
+    let began = std::time::Instant::now();
+    let mut kept = Vec::new();
+    for link in links {
+        kept.push(link.await.unwrap());
+    }
+    for _ in 0..50 {
+        server.send(0, &Message::new(TOPIC, "others")).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "others wait: {:?}", began.elapsed());
+    let grown = process.anonymous_memory().unwrap().saturating_sub(before) >> 20;
+    assert!(grown < 100, "{grown} MiB for 20 clients that do not read");
+    drop(kept);
+    until("their links are gone", async || {
+        (server.metric("tandem_connections ") <= 2.0).then_some(())
+    })
+    .await;
+}

@@ -207,3 +207,30 @@ async fn a_message_is_viewed_by_its_id() {
     assert_eq!(code, response::SYSTEM_ERROR);
     assert!(remark.contains("987654321"), "{remark}");
 }
+
+#[tokio::test]
+async fn odd_queries_are_answered_within_bounds() {
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    for number in 0..100 {
+        server.send(0, &Message::new(TOPIC, number.to_string()).keys("many")).await;
+    }
+    indexed(&server, TOPIC).await;
+    for max in [0, -1, i32::MIN, 1, i32::MAX] {
+        let found = by_key(&server, TOPIC, "many", max).await;
+        assert!(found.len() <= usize::try_from(max).unwrap_or(0).max(1), "{max}: {}", found.len());
+    }
+    let long = "k".repeat(100_000);
+    for key in [long.as_str(), "\0", "many#", "#many", "名字"] {
+        assert!(by_key(&server, TOPIC, key, 32).await.is_empty());
+    }
+    assert!(by_key(&server, "NoSuchTopic", "many", 32).await.is_empty());
+    assert!(by_key(&server, "../config", "many", 32).await.is_empty());
+    assert!(between(&server, TOPIC, "many", 32, i64::MIN, -1).await.is_empty());
+    assert_eq!(between(&server, TOPIC, "many", 32, i64::MIN, i64::MAX).await.len(), 32);
+    let admin = server.client.admin();
+    for time in [i64::MIN, -1, 0] {
+        let found = admin.search_offset(server.address(), TOPIC, 0, time).await.unwrap();
+        assert_eq!(found, 0, "{time}");
+    }
+}

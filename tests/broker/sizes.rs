@@ -300,3 +300,30 @@ async fn empty_bodies_and_properties_are_stored_as_they_are() {
     let stored = server.read_when(TOPIC, 0, 2).await;
     assert_eq!(bodies(&stored), ["", "x"]);
 }
+
+#[tokio::test]
+async fn what_fits_into_no_file_is_refused_and_nothing_is_held_up() {
+    // The limit on bodies is far above what one file of the log holds.
+    let server = Server::start(&[("mappedFileSizeCommitLog", "262144"), SHORT_LEVELS]);
+    server.topic(TOPIC, 1).await;
+    server.send(0, &Message::new(TOPIC, "before")).await;
+    for length in [262_144, 262_140, 1 << 20] {
+        for level in [0, 1] {
+            let message = Message::new(TOPIC, vec![0; length]).delay_level(level);
+            let (code, remark) = refusal(server.try_send(0, &message).await);
+            assert_eq!(code, response::MESSAGE_ILLEGAL, "{length}: {remark}");
+            assert!(!remark.is_empty());
+        }
+        let message = Message::new(TOPIC, vec![0; length]);
+        let batch = producer(&server.client).send_batch(&server.queue(0), &[message]).await;
+        assert_eq!(refusal(batch).0, response::MESSAGE_ILLEGAL, "{length}");
+    }
+    // What just fits does, file after file.
+    for number in 0..6 {
+        server.send(0, &Message::new(TOPIC, vec![number; 200_000])).await;
+    }
+    server.send(0, &Message::new(TOPIC, "after")).await;
+    let stored = server.read_when(TOPIC, 0, 8).await;
+    assert!(stored.iter().all(|message| message.body_is_intact));
+    assert_eq!(stored[7].body, "after");
+}

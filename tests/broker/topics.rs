@@ -304,6 +304,33 @@ async fn a_broker_that_is_read_only_takes_no_send_of_any_kind() {
 }
 
 #[tokio::test]
+async fn a_topic_that_is_read_only_takes_no_send_over_an_old_route() {
+    let server = Server::start(&[SHORT_LEVELS]);
+    server.topic("Closed", 1).await;
+    server.send(0, &Message::new("Closed", "before")).await;
+    server.send(0, &Message::new("Closed", "delayed").delay_level(1)).await;
+    server.set_topic("Closed", 1, 1, 4).await;
+    let producer = crate::support::producer(&server.client);
+    let message = Message::new("Closed", "x");
+    let mixed = [(0, message.clone())];
+    for outcome in [
+        server.try_send(0, &message).await,
+        server.try_send(0, &message.clone().delay_level(1)).await,
+        producer.send_batch(&server.queue(0), std::slice::from_ref(&message)).await,
+        producer.send_mixed(server.address(), &mixed).await,
+    ] {
+        let (code, remark) = refusal(outcome);
+        assert_eq!(code, response::NO_PERMISSION);
+        assert!(remark.contains("Closed"), "{remark}");
+    }
+    // What was accepted before still comes, and all can be read.
+    let stored = server.read_when("Closed", 0, 2).await;
+    assert_eq!(bodies(&stored), ["before", "delayed"]);
+    server.set_topic("Closed", 1, 1, 6).await;
+    server.send(0, &message).await;
+}
+
+#[tokio::test]
 async fn topics_are_made_by_a_send_only_as_the_settings_allow() {
     let server = Server::start(&[("defaultTopicQueueNums", "3")]);
     // As many queues as the sender asks for, at most those of the template.
@@ -373,5 +400,27 @@ async fn a_topic_made_again_begins_at_zero() {
         assert_eq!(bodies(&server.read_when("Reborn", 0, 10).await), expected);
         assert_eq!(server.max_offset("Reborn", 0).await, 10, "restarted: {restarted}");
         assert_eq!(server.progress("reborn_group", "Reborn", 0).await, Some(0));
+    }
+}
+
+#[tokio::test]
+async fn queue_numbers_out_of_range_are_refused() {
+    let server = Server::start(&[]);
+    for (read, write) in [(-1, 4), (4, -1), (i32::MAX, 4), (4, i32::MAX)] {
+        let mut wanted = create("Odd");
+        (wanted.read_queue_nums, wanted.write_queue_nums) = (read, write);
+        let made = server.call(request::UPDATE_AND_CREATE_TOPIC, &wanted, &[]).await;
+        assert!(!refusal(made).1.is_empty(), "{read} {write}");
+    }
+    server.topic("Even", 4).await;
+    for queue in [4, 5, i32::MAX] {
+        let (code, remark) = refusal(server.try_send(queue, &Message::new("Even", "x")).await);
+        assert_eq!(code, response::SYSTEM_ERROR);
+        assert!(remark.contains(&queue.to_string()), "{remark}");
+    }
+    // Below 0 the broker chooses.
+    for queue in [-1, i32::MIN] {
+        let receipt = server.send(queue, &Message::new("Even", "x")).await;
+        assert!((0..4).contains(&receipt.queue_id));
     }
 }
