@@ -24,16 +24,27 @@ use thiserror::Error;
 pub struct JsonError {
     message: String,
     at: usize,
+    /// A member of a struct came twice.
+    is_duplicate: bool,
 }
 
 /// Reads one value from `bytes`. Bytes that are not UTF-8 are read as Java would: each as a
 /// replacement character.
 ///
+/// Of a member that comes twice the last one counts.
+///
 /// The key of an object that is itself an object reaches a `String` key as its JSON text, and a
 /// typed key as that type.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let text = String::from_utf8_lossy(bytes);
-    let mut reader = scan::Reader::new(&text);
+    match read(scan::Reader::new(&text)) {
+        // Seldom, and dear to look for: so only when a type has complained.
+        Err(error) if error.is_duplicate => read(scan::Reader::of_last_members(&text)),
+        done => done,
+    }
+}
+
+fn read<T: DeserializeOwned>(mut reader: scan::Reader<'_>) -> Result<T, JsonError> {
     let value = T::deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
@@ -67,11 +78,16 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, JsonEr
 
 impl JsonError {
     fn new(message: impl Into<String>, at: usize) -> JsonError {
-        JsonError { message: message.into(), at }
+        JsonError { message: message.into(), at, is_duplicate: false }
     }
 }
 
 impl serde::de::Error for JsonError {
+    fn duplicate_field(field: &'static str) -> JsonError {
+        let message = format!("{field} comes twice under two names");
+        JsonError { is_duplicate: true, ..JsonError::new(message, 0) }
+    }
+
     fn custom<T: std::fmt::Display>(message: T) -> JsonError {
         JsonError::new(message.to_string(), 0)
     }

@@ -167,9 +167,7 @@ fn on_pool(code: i32) -> Option<fn(&Rooms, &mut OwnedFrame) -> Handled> {
             let name = &rooms.broker_name;
             topic::stats(&rooms.topics, &rooms.store, name, &request.frame())
         },
-        code::GET_SYSTEM_TOPIC_LIST_FROM_BROKER => {
-            |rooms, _| topic::system(&rooms.topics, &rooms.address)
-        }
+        code::GET_SYSTEM_TOPIC_LIST_FROM_BROKER => |rooms, _| topic::system(&rooms.topics),
         code::CLEAN_EXPIRED_CONSUMEQUEUE => |rooms, _| topic::clean_expired_queues(&rooms.store),
         code::CLEAN_UNUSED_TOPIC => |rooms, _| topic::clean_unused(&rooms.topics, &rooms.store),
         code::DELETE_EXPIRED_COMMITLOG => |rooms, _| Ok(topic::delete_expired(&rooms.store)),

@@ -48,6 +48,9 @@ pub fn update(
     let text = std::str::from_utf8(request.body)
         .map_err(|_| Refusal::error("the settings are not UTF-8 text"))?;
     let changes = parse_properties(text);
+    if request.body.is_empty() {
+        return Ok(Changed::default());
+    }
     if changes.is_empty() {
         return Err(Refusal::error("string2Properties error"));
     }

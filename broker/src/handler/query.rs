@@ -3,6 +3,7 @@
 use broker_protocol::body::{ConsumeQueueAnswer, ConsumeQueueUnit};
 use broker_protocol::code::response;
 use broker_protocol::frame::Frame;
+use broker_protocol::record::RecordView;
 use broker_protocol::request::query::{QueryConsumeQueue, QueryMessage, ViewMessage};
 use broker_store::{Store, Unit};
 use bytes::{Bytes, BytesMut};
@@ -28,18 +29,24 @@ pub fn by_key(store: &Store, request: &Frame<'_>) -> Result<Answer, Refusal> {
         usize::try_from(header.max_num).unwrap_or(0).min(most)
     };
     let (begin, end) = (header.begin_timestamp, header.end_timestamp);
-    let found = store.query_index(&header.topic, &header.key, wanted, begin, end);
-    if found.messages.is_empty() {
-        return Err(Refusal::new(
-            response::QUERY_NOT_FOUND,
-            "can not find message, maybe time range not correct",
-        ));
-    }
-    let body = joined(&found.messages);
-    let answer = Answer { body, ..Answer::ok() }
+    let mut found = store.query_index(&header.topic, &header.key, wanted, begin, end);
+    // The newest were looked for; they are shown in the order they came.
+    found.messages.sort_by_key(|message| place_of(message));
+    let answer = if found.messages.is_empty() {
+        let remark = "can not find message, maybe time range not correct";
+        Answer::error(response::QUERY_NOT_FOUND, remark)
+    } else {
+        Answer { body: joined(&found.messages), ..Answer::ok() }
+    };
+    let answer = answer
         .with("indexLastUpdatePhyoffset", found.last_update_physical)
         .with("indexLastUpdateTimestamp", found.last_update_timestamp);
     Ok(answer)
+}
+
+/// Where a record says that it lies.
+fn place_of(record: &Bytes) -> i64 {
+    RecordView::parse(record).map_or(0, |record| record.physical_offset)
 }
 
 fn joined(messages: &[Bytes]) -> Bytes {
@@ -71,13 +78,20 @@ pub fn consume_queue(
     let queue = store.find_queue(&header.topic, header.queue_id).ok_or_else(|| {
         Refusal::error(format!("{}@{} is not exist!", header.queue_id, header.topic))
     })?;
-    let group = header.consumer_group.as_deref().and_then(|group| clients.consumer_group(group));
-    let subscription = group.and_then(|group| group.subscription(&header.topic));
-    let lets_through =
-        |unit: &Unit| subscription.as_ref().is_none_or(|s| s.filter.matches(unit.tags_code));
+    if !(queue.min_offset()..queue.max_offset()).contains(&header.index) {
+        let remark =
+            format!("Index {} of {}@{} is not exist!", header.index, header.queue_id, header.topic);
+        return Ok(Answer { remark: Some(remark), ..Answer::ok() });
+    }
     let count = usize::try_from(header.count.clamp(0, UNITS_MAX)).unwrap_or(0);
-    let within = (queue.min_offset()..queue.max_offset()).contains(&header.index);
-    let units = if within { store.queue_units(&queue, header.index, count) } else { Vec::new() };
+    let units =
+        if count == 0 { Vec::new() } else { store.queue_units(&queue, header.index, count) };
+    let group = header.consumer_group.as_deref();
+    let subscription = group
+        .and_then(|group| clients.consumer_group(group))
+        .and_then(|group| group.subscription(&header.topic));
+    let lets_through =
+        |unit: &Unit| subscription.as_ref().is_some_and(|s| s.filter.matches(unit.tags_code));
     let entry = |unit: &Unit| ConsumeQueueUnit {
         physic_offset: i64::try_from(unit.physical_offset).unwrap_or(i64::MAX),
         physic_size: i32::try_from(unit.size).unwrap_or(i32::MAX),
@@ -85,18 +99,14 @@ pub fn consume_queue(
         eval: lets_through(unit),
         ..ConsumeQueueUnit::default()
     };
-    let body = ConsumeQueueAnswer {
+    let offline = group
+        .filter(|_| subscription.is_none())
+        .map(|group| format!("{group}@{} is not online!", header.topic));
+    json_answer(&ConsumeQueueAnswer {
         queue_data: units.iter().map(entry).collect(),
         min_queue_index: queue.min_offset(),
         max_queue_index: queue.max_offset(),
         subscription_data: subscription.as_ref().map(|s| s.data.clone()),
-        ..ConsumeQueueAnswer::default()
-    };
-    let mut answer = json_answer(&body)?;
-    if !within {
-        let remark =
-            format!("Index {} of {}@{} is not exist!", header.index, header.queue_id, header.topic);
-        answer.remark = Some(remark);
-    }
-    Ok(answer)
+        filter_data: offline,
+    })
 }

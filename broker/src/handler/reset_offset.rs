@@ -136,12 +136,12 @@ pub async fn consumer_status(
     };
     let group = clients.consumer_group(&header.group);
     let mut members = group.map_or_else(Vec::new, |group| group.members());
-    if let Some(only) = header.client_id.as_deref().filter(|id| !id.trim().is_empty()) {
-        members.retain(|member| &*member.client_id == only);
-    }
     if members.is_empty() {
         let remark = format!("No Any Consumer online in the consumer group: [{}]", header.group);
         return Err(Refusal::error(remark));
+    }
+    if let Some(only) = header.client_id.as_deref().filter(|id| !id.trim().is_empty()) {
+        members.retain(|member| &*member.client_id == only);
     }
     let question = TopicAndGroup { topic: header.topic, group: header.group };
     let mut status = ConsumerStatus::default();

@@ -86,10 +86,14 @@ impl SendBack<'_> {
     /// The answer for the client; nothing was stored then.
     pub fn serve(&self, request: &Frame<'_>) -> Result<GivenBack, Refusal> {
         let header: ConsumerSendMsgBack<'_> = request.ext.decode()?;
-        let group = self.groups.find(&header.group).ok_or_else(|| {
-            let remark = format!("subscription group not exist, {}", header.group);
-            Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-        })?;
+        let not_there =
+            |remark: String| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark);
+        let auto_create = self.config.auto_create_subscription_group;
+        let group = self
+            .groups
+            .find_or_create(&header.group, auto_create, self.now)
+            .map_err(|error| not_there(error.to_string()))?
+            .ok_or_else(|| not_there(format!("subscription group not exist, {}", header.group)))?;
         let group = group.config();
         if !perm::is_writable(self.config.broker_permission) {
             let remark =

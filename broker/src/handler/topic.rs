@@ -22,6 +22,10 @@ pub fn update(topics: &Topics, now: i64, request: &Frame<'_>) -> Result<Answer, 
     let header: CreateTopic<'_> = request.ext.decode()?;
     refuse_system_topic(topics, &header.topic)?;
     let filter_type = header.topic_filter_type.as_deref();
+    if !matches!(filter_type, Some("SINGLE_TAG" | "MULTI_TAG")) {
+        let given = filter_type.unwrap_or("null");
+        return Err(Refusal::error(format!("topicFilterType = [{given}] value invalid")));
+    }
     let config = TopicConfig {
         topic_name: header.topic.as_ref().into(),
         read_queue_nums: header.read_queue_nums,
@@ -47,6 +51,9 @@ pub fn delete(
     request: &Frame<'_>,
 ) -> Result<Answer, Refusal> {
     let header: TopicOf<'_> = request.ext.decode()?;
+    if header.topic.trim().is_empty() {
+        return Err(Refusal::error("The specified topic is blank."));
+    }
     refuse_system_topic(topics, &header.topic)?;
     topics.delete(&header.topic, now).map_err(Refusal::error)?;
     store.delete_topic(&header.topic).map_err(Refusal::error)?;
@@ -69,11 +76,8 @@ pub fn all(topics: &Topics) -> Result<Answer, Refusal> {
 }
 
 /// 305: the topics that the system keeps for itself.
-pub fn system(topics: &Topics, broker_address: &str) -> Result<Answer, Refusal> {
-    json_answer(&TopicList {
-        topic_list: topics.system_topics(),
-        broker_addr: Some(broker_address.into()),
-    })
+pub fn system(topics: &Topics) -> Result<Answer, Refusal> {
+    json_answer(&TopicList { topic_list: topics.system_topics(), broker_addr: None })
 }
 
 /// 202: begin, end and last store time of each queue.

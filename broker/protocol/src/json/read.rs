@@ -1,6 +1,7 @@
 //! The lenient reader: a serde deserializer over text.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde::{
     Deserializer,
@@ -30,14 +31,15 @@ impl<'de> Reader<'de> {
         Ok(value)
     }
 
-    fn object<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+    fn object<V: Visitor<'de>>(&mut self, visitor: V, is_struct: bool) -> Result<V::Value> {
         if self.take_null() {
             return visitor.visit_map(de::value::MapDeserializer::<_, JsonError>::new(
                 std::iter::empty::<(&str, &str)>(),
             ));
         }
         self.enter(b'{')?;
-        let value = visitor.visit_map(Members { reader: self, first: true })?;
+        let last = if is_struct { self.last_members()? } else { None };
+        let value = visitor.visit_map(Members { reader: self, first: true, last })?;
         self.leave(b'}')?;
         Ok(value)
     }
@@ -60,7 +62,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.peek() {
-            Some(b'{') => self.object(visitor),
+            Some(b'{') => self.object(visitor, false),
             Some(b'[' | b'S' | b'T') => self.list(visitor),
             _ => match self.scalar()? {
                 Scalar::Null => visitor.visit_unit(),
@@ -135,7 +137,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        self.object(visitor)
+        self.object(visitor, false)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -144,7 +146,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        self.object(visitor)
+        self.object(visitor, true)
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -182,6 +184,8 @@ impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
 struct Members<'a, 'de> {
     reader: &'a mut Reader<'de>,
     first: bool,
+    /// Where the members that count begin; `None`: all of them do.
+    last: Option<HashMap<Cow<'de, str>, usize>>,
 }
 
 impl<'de> MapAccess<'de> for Members<'_, 'de> {
@@ -193,7 +197,12 @@ impl<'de> MapAccess<'de> for Members<'_, 'de> {
                 return Ok(None);
             }
             self.first = false;
+            let start = self.reader.at();
             let key = self.reader.key()?;
+            if self.last.as_ref().is_some_and(|last| last.get(&key.text) != Some(&start)) {
+                self.reader.skip()?;
+                continue;
+            }
             // A null member is no member, so that the type's default holds.
             if !self.reader.take_null() {
                 return seed.deserialize(key).map(Some);

@@ -1,6 +1,7 @@
 //! The lexer of lenient JSON: scalars, strings, keys, and what may stand between them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::JsonError;
 use crate::limits::{JSON_CONTAINERS_MAX, JSON_DEPTH_MAX};
@@ -14,6 +15,8 @@ pub(super) struct Reader<'de> {
     depth: u32,
     /// Objects and arrays that may still come: bounds what a short text can make a type allocate.
     containers: usize,
+    /// Of a struct's member that comes twice only the last one is read.
+    last_members: bool,
 }
 
 /// A value that is no container, as it stands in the text.
@@ -32,7 +35,35 @@ pub(super) struct Key<'de> {
 impl<'de> Reader<'de> {
     pub(super) fn new(text: &'de str) -> Reader<'de> {
         let containers = (text.len() / 8 + 1_024).min(JSON_CONTAINERS_MAX);
-        Reader { text, at: 0, depth: 0, containers }
+        Reader { text, at: 0, depth: 0, containers, last_members: false }
+    }
+
+    /// A reader to which only the last member of a name in a struct exists. It looks through each
+    /// struct once more.
+    pub(super) fn of_last_members(text: &'de str) -> Reader<'de> {
+        Reader { last_members: true, ..Reader::new(text) }
+    }
+
+    /// Where the last member of each name in the object begins whose opening brace is taken; `None`
+    /// when all are to be read. The reader stays where it is.
+    pub(super) fn last_members(&mut self) -> Result<Option<HashMap<Cow<'de, str>, usize>>> {
+        if !self.last_members {
+            return Ok(None);
+        }
+        let (at, containers) = (self.at, self.containers);
+        let mut last = HashMap::new();
+        while self.more(last.is_empty(), b'}')? {
+            let start = self.at;
+            last.insert(self.key()?.text, start);
+            self.skip()?;
+        }
+        (self.at, self.containers) = (at, containers);
+        Ok(Some(last))
+    }
+
+    /// The byte of the text that is next.
+    pub(super) fn at(&self) -> usize {
+        self.at
     }
 
     /// Refuses anything but blanks after the value.

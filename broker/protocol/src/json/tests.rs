@@ -28,6 +28,21 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 #[test]
+fn of_a_member_that_comes_twice_the_last_counts() {
+    let found =
+        read(r#"{"name":"a","number":1,"table":{1:"x"},"name":"b","number":2,"table":{2:"y"}}"#);
+    assert_eq!((&*found.name, found.number), ("b", 2));
+    assert_eq!(found.table, BTreeMap::from([(2, "y".to_owned())]));
+    let nested: Vec<Sample> = from_slice(br#"[{"name":"a"},{'name':"b",name:"c"}]"#).unwrap();
+    assert_eq!(nested[1].name, "c");
+    assert!(from_slice::<Sample>(br#"{"name":"a","name":"b""#).is_err());
+    let deep = format!("{}1{}", r#"{"x":["#.repeat(200), "]}".repeat(200));
+    assert!(
+        from_slice::<Sample>(format!(r#"{{"name":1,"name":2,"y":{deep}}}"#).as_bytes()).is_err()
+    );
+}
+
+#[test]
 fn strict_json_is_read() {
     let sample = read(
         r#" {"flag":true,"list":[1,-2],"name":"a\"\u00e9\ud83d\ude80\/","note":"n",

@@ -37,7 +37,7 @@ wire_header! {
         /// Filter expression, with [`SUBSCRIPTION`].
         pub subscription: Option<Cow<'a, str>> => "subscription",
         /// Version of the subscription, ms since 1970.
-        pub sub_version: i64 => "subVersion",
+        pub sub_version: i64 => "subVersion" or 0,
         /// "TAG" (also when absent or empty) or "SQL92".
         pub expression_type: Option<Cow<'a, str>> => "expressionType",
         /// At most so many bytes; 5.x.
@@ -48,7 +48,7 @@ wire_header! {
         pub proxy_forward_client_id: Option<Cow<'a, str>> => "proxyFrowardClientId",
     }
 
-    /// Answer to 11 and 361. Code 25 carries [`EmptyHeader`](crate::header::EmptyHeader) instead.
+    /// Answer to 11 and 361. Refusals carry [`EmptyHeader`](crate::header::EmptyHeader) instead.
     pub struct PullMessageResponse {
         /// Id of the broker to pull from next time.
         pub suggest_which_broker_id: i64 => "suggestWhichBrokerId",

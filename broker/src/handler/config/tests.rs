@@ -101,9 +101,11 @@ fn paths_and_unknown_keys_are_refused_and_nothing_is_changed() {
     let unknown = world.update("traceOn=false\nbrokerPermision=4\n").unwrap_err();
     assert_eq!(unknown.code, response::SYSTEM_ERROR);
     assert!(unknown.remark.contains("did you mean brokerPermission?"), "{}", unknown.remark);
-    for bad in ["brokerPermission=9", "brokerPermission=x", "maxMessageSize=lots", ""] {
+    for bad in ["brokerPermission=9", "brokerPermission=x", "maxMessageSize=lots", "junk"] {
         assert_eq!(world.update(bad).unwrap_err().code, response::SYSTEM_ERROR, "{bad}");
     }
+    // As from Apache's: no change at all is none.
+    assert_eq!(world.update("").unwrap(), Changed::default());
     assert!(world.live.broker().trace_on);
     assert_eq!(fs::read_to_string(world.file()).unwrap(), "brokerName=b\n");
     assert_eq!(world.live.version().counter, 0);

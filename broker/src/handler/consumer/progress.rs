@@ -136,6 +136,9 @@ impl Progress<'_> {
     fn time_span(&self, group: &str, topic: &Topic, queue_id: i32) -> QueueTimeSpan {
         let mut span = QueueTimeSpan {
             message_queue: self.queue(topic, queue_id),
+            min_time_stamp: -1,
+            max_time_stamp: -1,
+            consume_time_stamp: -1,
             ..QueueTimeSpan::default()
         };
         if let Some(queue) = self.store.find_queue(topic.name(), queue_id) {

@@ -179,12 +179,23 @@ fn the_limit_of_an_old_client_does_not_count() {
 
 #[test]
 fn an_unknown_message_or_group_is_a_clear_error() {
-    let world = World::new();
+    let mut world = World::new();
     let message = world.stored(0, b"");
     assert_eq!(code(world.give_back(&header(message + 1, 0))), response::SYSTEM_ERROR);
     assert_eq!(code(world.give_back(&header(-1, 0))), response::SYSTEM_ERROR);
+    world.config.auto_create_subscription_group = false;
     let stranger = ConsumerSendMsgBack { group: "h".into(), ..header(message, 0) };
     assert_eq!(code(world.give_back(&stranger)), response::SUBSCRIPTION_GROUP_NOT_EXIST);
+}
+
+#[test]
+fn a_group_that_was_deleted_meanwhile_is_made_again_like_by_any_use() {
+    let world = World::new();
+    let message = world.stored(0, b"");
+    assert!(world.groups.delete("g", 3).unwrap());
+    world.give_back(&header(message, 1)).unwrap();
+    assert_eq!(world.waiting(1).len(), 1);
+    assert!(world.groups.find("g").is_some());
 }
 
 #[test]
