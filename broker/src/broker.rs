@@ -236,6 +236,7 @@ fn rooms(
         levels,
         stats: Arc::clone(&stats),
         pool: pool.clone(),
+        told: registration.told(),
         store_host,
         stopping: AtomicBool::new(false),
     };

@@ -7,6 +7,7 @@
 
 mod link;
 mod table;
+mod told;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use crate::topics::Topics;
 
 use link::{Link, LinkError};
 use table::Served;
+pub use told::Told;
 
 /// Changes are sent at once, but no two of them closer together: those in between go as one.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
@@ -80,6 +82,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     served: table::Cache,
     statuses: Mutex<BTreeMap<SocketAddr, bool>>,
+    told: Arc<Told>,
     /// Counts what must be told at once beside topic changes: another brokerPermission.
     nudges: watch::Sender<u64>,
 }
@@ -102,6 +105,7 @@ impl Registration {
             clock,
             served: table::Cache::default(),
             statuses: Mutex::default(),
+            told: Arc::default(),
             nudges: watch::Sender::new(0),
         };
         Registration {
@@ -126,6 +130,12 @@ impl Registration {
     pub fn register_now(&self) {
         self.shared.topics.renew_version(self.shared.clock.now_ms());
         self.shared.nudges.send_modify(|count| *count += 1);
+    }
+
+    /// What the name servers know of the topics, for those who wait for it.
+    #[must_use]
+    pub fn told(&self) -> Arc<Told> {
+        Arc::clone(&self.shared.told)
     }
 
     /// How each known name server stands, by address.
@@ -177,6 +187,7 @@ async fn resolve(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
             if !keep {
                 task.abort();
                 shared.statuses.lock().remove(address);
+                shared.told.forget(*address);
             }
             keep
         });
@@ -223,6 +234,7 @@ async fn serve(shared: Arc<Shared>, address: SocketAddr, mut stopped: watch::Rec
     while !*stopped.borrow() {
         let ended = serve_connection(&shared, address, &mut stopped).await;
         let was_registered = shared.statuses.lock().insert(address, false) == Some(true);
+        shared.told.forget(address);
         let Err(error) = ended else { return };
         if was_registered {
             pause = RETRY_MIN;
@@ -256,12 +268,15 @@ async fn serve_connection(
     let mut known: Option<Arc<Served>> = None;
     loop {
         let started = Instant::now();
+        // Before the topics are looked at: what changes in between is told next time.
+        let count = *changes.borrow_and_update();
         let served =
             shared.served.current(&shared.topics, shared.config.broker().broker_permission);
         register(shared, &mut link, &served, known.as_deref()).await?;
         if shared.statuses.lock().insert(address, true) != Some(true) {
             tracing::info!(name_server = %address, "registered");
         }
+        shared.told.set(address, count);
         // What was sent in part counts as sent in full: the rest was there before.
         known = Some(served);
         tokio::select! {

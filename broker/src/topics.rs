@@ -367,6 +367,11 @@ impl Topics {
         self.changes.subscribe()
     }
 
+    /// How many changes there were so far.
+    pub fn change_count(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
     /// Writes the change to the file, then lets everybody see it. Changes that arrive while a
     /// write is on its way are written together by the next.
     fn change(&self, change: Change, now: i64) -> Result<Option<Arc<Topic>>, TopicError> {

@@ -207,7 +207,7 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Figures that a broker's status must show alike; the rest depends on machine and moment.
-const STATUS: [&str; 12] = [
+const STATUS: [&str; 11] = [
     "brokerVersion",
     "brokerVersionDesc",
     "commitLogMaxOffset",
@@ -218,7 +218,6 @@ const STATUS: [&str; 12] = [
     "putMessageAverageSize",
     "putMessageSizeTotal",
     "putMessageTimesTotal",
-    "remainHowManyDataToFlush",
     "startAcceptSendRequestTimeStamp",
 ];
 

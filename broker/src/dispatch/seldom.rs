@@ -17,6 +17,7 @@ use crate::handler::consumer::{self, Progress};
 use crate::handler::heartbeat::{self, Membership};
 use crate::handler::reset_offset::{self, Reset};
 use crate::handler::runtime::Runtime;
+use crate::handler::send::ROUTE_PATIENCE;
 use crate::handler::send_back::{GivenBack, SendBack};
 use crate::handler::{Refusal, config, group, now_ms, offset, query, queue_lock, stats, topic};
 use crate::net::{Answer, Later, OwnedFrame, Peer, Reply};
@@ -60,7 +61,11 @@ pub(super) fn handle(
             let Some(handler) = on_pool(other) else { return false };
             let at_work = Arc::clone(rooms);
             rooms.pool.answer(request, reply, move |request| {
-                handler(&at_work, request).unwrap_or_else(Answer::from)
+                let answer = handler(&at_work, request).unwrap_or_else(Answer::from);
+                if other == code::UPDATE_AND_CREATE_TOPIC {
+                    let_routes_follow(&at_work);
+                }
+                answer
             });
         }
     }
@@ -99,7 +104,9 @@ fn at_once(
         }
         code::GET_CONSUMER_LIST_BY_GROUP => heartbeat::member_ids(&rooms.clients, request, reply),
         code::CHECK_CLIENT_CONFIG => heartbeat::check_subscription(request, reply),
-        code::QUERY_CONSUMER_OFFSET => offset::query(&rooms.offsets, &rooms.store, request, reply),
+        code::QUERY_CONSUMER_OFFSET => {
+            offset::query_at_once(&rooms.offsets, &rooms.store, request, reply)?
+        }
         code::UPDATE_CONSUMER_OFFSET => {
             offset::update(&rooms.offsets, &rooms.topics, request, reply)
         }
@@ -129,6 +136,7 @@ fn heart_beat(
     rooms.pool.run_or_refuse(reply.later(), move |later| {
         let done = with_members(&at_work, |membership| {
             membership.prepare(&heartbeat, now_ms())?;
+            let_routes_follow(&at_work);
             membership.register(&peer, sender, &heartbeat, now_ms())
         });
         match done {
@@ -139,9 +147,17 @@ fn heart_beat(
     Ok(())
 }
 
+/// Name servers get to know of a topic before the client that made it can ask them for its route.
+fn let_routes_follow(rooms: &Rooms) {
+    rooms.send.told.wait_for(rooms.topics.change_count(), ROUTE_PATIENCE);
+}
+
 /// The handlers that may wait for a disk, by code.
 fn on_pool(code: i32) -> Option<fn(&Rooms, &mut OwnedFrame) -> Handled> {
     Some(match code {
+        code::QUERY_CONSUMER_OFFSET => {
+            |rooms, request| offset::query(&rooms.offsets, &rooms.store, &request.frame())
+        }
         code::QUERY_MESSAGE => |rooms, request| query::by_key(&rooms.store, &request.frame()),
         code::VIEW_MESSAGE_BY_ID => {
             |rooms, request| query::by_offset(&rooms.store, &request.frame())

@@ -17,38 +17,65 @@ use crate::offsets::ConsumerOffsets;
 use crate::topics::Topics;
 
 /// 14: the group's progress on a queue. A group without progress begins at 0 where the first
-/// message is still at hand; otherwise the client decides by itself (22).
-pub fn query(
+/// message is still at hand; otherwise the client decides by itself (22). Newer clients may ask to
+/// decide in any case; brokers of 4.9 do not know that wish, and a client that decides begins
+/// behind messages that were sent while it started.
+///
+/// `None`: nothing is answered, it takes a look at the disk, which is for [`query`].
+pub fn query_at_once(
     offsets: &ConsumerOffsets,
     store: &Store,
     request: &Frame<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), Refusal> {
-    let header: QueryConsumerOffset<'_> = request.ext.decode()?;
-    let known = offsets.query(&header.consumer_group, &header.topic, header.queue_id);
-    let zero_allowed = header.set_zero_if_not_found != Some(false);
-    let offset = known.or_else(|| {
-        let first_at_hand = starts_at_hand(store, &header.topic, header.queue_id);
-        (zero_allowed && first_at_hand).then_some(0)
-    });
-    let offset = offset.ok_or_else(|| {
-        let remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
-        Refusal::new(response::QUERY_NOT_FOUND, remark)
-    })?;
-    reply.ok(&OffsetResponse { offset });
-    Ok(())
+) -> Option<Result<(), Refusal>> {
+    let offset = progress(offsets, store, request, ColdReads::Refuse).transpose()?;
+    Some(offset.map(|offset| reply.ok(&OffsetResponse { offset })))
 }
 
-/// Whether a queue starts at 0 and its first message, if there is any, can be read from memory.
-fn starts_at_hand(store: &Store, topic: &str, queue_id: i32) -> bool {
-    let Some(queue) = store.find_queue(topic, queue_id) else { return true };
-    if queue.min_offset() > 0 {
-        return false;
+/// The same on the pool, where the disk may be read.
+pub fn query(
+    offsets: &ConsumerOffsets,
+    store: &Store,
+    request: &Frame<'_>,
+) -> Result<Answer, Refusal> {
+    let offset = progress(offsets, store, request, ColdReads::Allow)?;
+    Ok(Answer::ok().with("offset", offset.ok_or_else(no_progress)?))
+}
+
+fn progress(
+    offsets: &ConsumerOffsets,
+    store: &Store,
+    request: &Frame<'_>,
+    cold: ColdReads,
+) -> Result<Option<i64>, Refusal> {
+    let header: QueryConsumerOffset<'_> = request.ext.decode()?;
+    let known = offsets.query(&header.consumer_group, &header.topic, header.queue_id);
+    if known.is_some() {
+        return Ok(known);
     }
-    let first =
-        Read { offset: 0, max_messages: 1, filter: &TagFilter::All, cold: ColdReads::Refuse };
+    match starts_at_hand(store, &header.topic, header.queue_id, cold) {
+        Some(true) => Ok(Some(0)),
+        Some(false) => Err(no_progress()),
+        None => Ok(None),
+    }
+}
+
+fn no_progress() -> Refusal {
+    let remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
+    Refusal::new(response::QUERY_NOT_FOUND, remark)
+}
+
+/// Whether a queue starts at 0 and its first message, if there is any, counts as in memory. `None`
+/// when it takes a look at the disk and `cold` forbids it: the files of a queue that was idle for
+/// a while are closed, which says nothing about how old its messages are.
+fn starts_at_hand(store: &Store, topic: &str, queue_id: i32, cold: ColdReads) -> Option<bool> {
+    let Some(queue) = store.find_queue(topic, queue_id) else { return Some(true) };
+    if queue.min_offset() > 0 {
+        return Some(false);
+    }
+    let first = Read { offset: 0, max_messages: 1, filter: &TagFilter::All, cold };
     let outcome = store.read(&queue, &first);
-    outcome.status != ReadStatus::Cold && !outcome.suggest_slave
+    (outcome.status != ReadStatus::Cold).then_some(!outcome.suggest_slave)
 }
 
 /// 15: the group reports its progress. On a topic that is gone there is none to keep: it would be

@@ -24,12 +24,17 @@ use crate::config::{BrokerConfig, Live};
 use crate::groups::Groups;
 use crate::net::{Later, Peer, Reply};
 use crate::pool::Pool;
+use crate::registration::Told;
 use crate::schedule::{DelayLevels, divert};
 use crate::stats::Stats;
 use crate::topics::{Topic, Topics};
 
 pub(super) use properties::PropertyFacts;
 pub(super) use target::{Creation, Halt, Target, choose_queue};
+
+/// How long the answer to a request that makes a topic waits for name servers to know it: clients
+/// ask for the route next. One that is away is not waited for.
+pub const ROUTE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What sends need of the broker.
 #[derive(Debug)]
@@ -50,6 +55,8 @@ pub struct SendPath {
     pub stats: Arc<Stats>,
     /// Threads that create topics.
     pub pool: Pool,
+    /// Whether name servers know a topic that a send has made.
+    pub told: Arc<Told>,
     /// The broker's address as records and message ids show it.
     pub store_host: SocketAddr,
     /// Set when the broker stops: sends are refused with a code that makes clients go elsewhere.
@@ -129,7 +136,10 @@ impl SendPath {
 
     fn answer_from_pool(self: &Arc<Self>, peer: &Peer, request: &Frame<'_>, later: Later) {
         match self.serve(peer, request, Creation::Allowed) {
-            Ok(stored) => self.answer_later(stored, later),
+            Ok(stored) => {
+                self.told.wait_for(self.topics.change_count(), ROUTE_PATIENCE);
+                self.answer_later(stored, later);
+            }
             Err(halt) => {
                 let refusal = match halt {
                     Halt::Refused(refusal) => refusal,
