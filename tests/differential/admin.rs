@@ -142,6 +142,14 @@ async fn groups(pair: &mut Pair) {
         ("a group with odd letters", r#"{"groupName":"a b"}"#.into()),
         ("an empty name", r#"{"groupName":""}"#.into()),
         ("no name", "{}".into()),
+        (
+            "a text that is no number",
+            format!(r#"{{"groupName":"{name}7","retryMaxTimes":"many"}}"#),
+        ),
+        ("a number for a flag", format!(r#"{{"groupName":"{name}8","consumeEnable":1}}"#)),
+        ("an array for a name", r#"{"groupName":["x"]}"#.into()),
+        ("an array", "[]".into()),
+        ("what follows the JSON", format!(r#"{{"groupName":"{name}9"}} x"#)),
         ("no JSON", "[".into()),
         ("no body", String::new()),
     ] {

@@ -57,7 +57,12 @@ const DELIBERATE: &[Deliberate] = &[
     meant(
         "a retry or pull of a group whose name could make no retry topic is refused",
         "code 26",
-        &["send to the retry topic of nobody", "pull: group with odd letters", "pull: empty group"],
+        &[
+            "send to the retry topic of nobody",
+            "send to a retry topic that is too long",
+            "pull: group with odd letters",
+            "pull: empty group",
+        ],
     ),
     meant(
         "such a group can't be made by an operator either",
@@ -153,15 +158,32 @@ const DELIBERATE: &[Deliberate] = &[
         &["what sends with properties have stored"],
     ),
     meant(
+        "a queue that is only read still takes no new message",
+        "is illegal",
+        &["send to a queue that is only read", "send to a shrunk queue"],
+    ),
+    meant("so it holds what it held", "\"maxOffset\": \"1\"", &["pull a queue that is only read"]),
+    meant(
+        "a body of another shape is refused, not taken for an empty one",
+        "is no JSON that this request takes",
+        &["group: an array for a name", "group: an array"],
+    ),
+    meant(
+        "the topics whose permission changed are counted",
+        "TopicCount\": \"1\"",
+        &["wipe", "add"],
+    ),
+    meant("a refused send makes no topic", "code 17", &["retry topic of a group without settings"]),
+    meant(
         "whole tables hold what other steps have decided",
         "",
         &["all topics", "all groups", "all progress", "all delays", "stats of all groups"],
     ),
     meant("a setting that does not exist is told", "unknown key", &["change an unknown setting"]),
     meant(
-        "a broker that may not be written takes no send of any kind",
+        "what may not be written, broker or topic, takes no send of any kind",
         "code 16",
-        &["send where nothing may be written"],
+        &["send where nothing may be written", "send: topic that may not be written"],
     ),
     meant(
         "write permission comes back where it was, and not where it never was",

@@ -18,6 +18,7 @@ pub(crate) async fn compare(pair: &mut Pair) {
     refusals(pair, &topic).await;
     filters(pair, &topic).await;
     subscriptions(pair, &topic).await;
+    shrunk(pair).await;
     held(pair, &topic).await;
 }
 
@@ -122,6 +123,32 @@ async fn subscriptions(pair: &mut Pair, topic: &str) {
     pair.prepare(beat(true, "b", 120)).await;
     pair.ask("pull by broadcast where it is not allowed", pull).await;
     pair.notices("notices of a group that subscribes", 1).await;
+}
+
+/// A topic whose queues become fewer while they hold messages.
+async fn shrunk(pair: &mut Pair) {
+    let topic = pair.name("Shrunk");
+    let queues = |read: i32, write: i32| {
+        crate::admin::topic(&topic).with("readQueueNums", read).with("writeQueueNums", write)
+    };
+    pair.prepare(queues(4, 4)).await;
+    for queue_id in 0..4 {
+        pair.prepare(message(&topic, "", "kept").with("e", queue_id)).await;
+    }
+    pair.settle(&topic, 3, 1).await;
+    pair.prepare(queues(4, 1)).await;
+    pair.ask("send to a queue that is only read", message(&topic, "", "x").with("e", 3)).await;
+    pair.ask("pull a queue that is only read", read(&topic, 3, 0)).await;
+    pair.prepare(queues(1, 1)).await;
+    pair.ask("send to a queue that was given up", message(&topic, "", "x").with("e", 3)).await;
+    pair.ask("pull a queue that was given up", read(&topic, 3, 0)).await;
+    let end = Ask::new(code::GET_MAX_OFFSET).with("topic", &topic).with("queueId", 2);
+    pair.ask("end of a queue that was given up", end).await;
+    pair.prepare(queues(4, 4)).await;
+    pair.ask("pull a queue that came back", read(&topic, 2, 0)).await;
+    pair.prepare(queues(1, 4)).await;
+    pair.ask("send to a queue that is only written", message(&topic, "", "x").with("e", 2)).await;
+    pair.ask("pull a queue that is only written", read(&topic, 2, 0)).await;
 }
 
 async fn held(pair: &mut Pair, topic: &str) {

@@ -55,6 +55,7 @@ pub(crate) async fn compare(pair: &mut Pair) {
     properties(pair).await;
     long_names(pair).await;
     batches(pair).await;
+    odd_forms(pair).await;
     delays(pair).await;
     retries(pair).await;
     send_back(pair).await;
@@ -220,6 +221,38 @@ async fn batches(pair: &mut Pair) {
     ];
     for (step, ask) in steps {
         pair.ask(&format!("batch: {step}"), ask.clone()).await;
+    }
+}
+
+/// Values and forms that no client of Apache's writes, but some client may.
+async fn odd_forms(pair: &mut Pair) {
+    let topic = pair.name("Forms");
+    let two = [("KEYS\x01k1", "one"), ("KEYS\x01k2", "two")];
+    for (step, ask) in [
+        ("a plain message", message(&topic, "", "x")),
+        ("310 that says it is a batch", batch(&topic, &two).code(code::SEND_MESSAGE_V2)),
+        ("320 that says it is none", message(&topic, "", "x").code(code::SEND_BATCH_MESSAGE)),
+        (
+            "320 that says nothing",
+            message(&topic, "", "x").code(code::SEND_BATCH_MESSAGE).without("m"),
+        ),
+        ("a flag in capitals", batch(&topic, &two).with("m", "TRUE")),
+        ("a flag that is no flag", message(&topic, "", "x").with("m", "yes")),
+        ("a number with a plus", message(&topic, "", "x").with("e", "+1")),
+        ("a number with a blank", message(&topic, "", "x").with("e", " 1")),
+        ("a number with a point", message(&topic, "", "x").with("e", "1.0")),
+        ("a number with zeros", message(&topic, "", "x").with("e", "0001")),
+        ("an empty number", message(&topic, "", "x").with("e", "")),
+        ("reconsume times below 0", message(&topic, "", "x").with("j", -1)),
+        ("a born time of 0", message(&topic, "", "x").with("g", 0)),
+        ("a born time below 0", message(&topic, "", "x").with("g", -5)),
+        ("the greatest flag", message(&topic, "", "x").with("h", i32::MAX)),
+        ("the least flag", message(&topic, "", "x").with("h", i32::MIN)),
+        ("compression", message(&topic, "", "x").with("f", 1)),
+        ("many tags", message(&topic, "TAGS\x01a||b", "x")),
+        ("an unknown field", message(&topic, "", "x").with("zz", "1")),
+    ] {
+        pair.ask(&format!("send: {step}"), ask).await;
     }
 }
 
