@@ -41,6 +41,9 @@ pub enum TopicError {
     /// Fewer than 0 or more than [`QUEUES_MAX`] queues.
     #[error("a topic has 0 to {QUEUES_MAX} queues")]
     Queues,
+    /// A permission with bits that mean nothing.
+    #[error("perm {0} is no permission: 2 is write, 4 is read, 1 is inherit, or a sum of them")]
+    Perm(i32),
     /// The table holds [`TOPICS_MAX`] topics already.
     #[error("the broker keeps no more than {TOPICS_MAX} topics")]
     Full,
@@ -447,6 +450,9 @@ impl Topics {
 
 fn check(config: &TopicConfig) -> Result<(), TopicError> {
     name::check_topic(&config.topic_name).map_err(|error| TopicError::Name(error.to_string()))?;
+    if config.perm & !(perm::READ | perm::WRITE | perm::INHERIT) != 0 {
+        return Err(TopicError::Perm(config.perm));
+    }
     let legal = 0..=QUEUES_MAX;
     if legal.contains(&config.read_queue_nums) && legal.contains(&config.write_queue_nums) {
         Ok(())
