@@ -171,10 +171,8 @@ async fn an_orderly_stop_under_load_keeps_every_promise() {
         assert!(!server.broker.store_folder().join("abort").exists(), "round {round}");
         server.restart();
         for queue in 0..4 {
-            let mut next = 0;
-            for message in server.read_all("Stopped", queue).await {
-                assert_eq!(message.queue_offset, next, "queue {queue} has a gap");
-                next += 1;
+            for (offset, message) in (0..).zip(server.read_all("Stopped", queue).await) {
+                assert_eq!(message.queue_offset, offset, "queue {queue} has a gap");
                 promised.remove(message.unique_id().unwrap());
             }
         }

@@ -268,3 +268,39 @@ async fn registrations_with_nulls_gaps_and_more_are_understood() {
         client.call_name_server(request::REGISTER_BROKER, &checked, bodies[0].as_bytes()).await;
     assert!(refusal(registered).1.contains("crc"), "no word of the checksum");
 }
+
+#[tokio::test]
+async fn a_member_that_never_answers_holds_up_nobody() {
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    let (mute, seen) = listening(options(), |_| None);
+    member(&mute, GROUP, TOPIC, "*").heartbeat(server.address()).await.unwrap();
+    let admin = server.client.admin();
+    let asking = admin.consumer_running_info(server.address(), GROUP, mute.id());
+    let meanwhile = async {
+        until("the member is asked", async || {
+            (!seen.of(request::GET_CONSUMER_RUNNING_INFO).is_empty()).then_some(())
+        })
+        .await;
+        for _ in 0..20 {
+            server.send_numbered(TOPIC, 0..1).await;
+            assert_eq!(ids(&server).await.len(), 1);
+        }
+    };
+    let (answer, ()) = tokio::join!(asking, meanwhile);
+    let (code, remark) = refusal(answer);
+    assert_eq!(code, broker_protocol::code::response::CONSUME_MSG_TIMEOUT, "{remark}");
+    // One that leaves instead of answering is noticed at once.
+    let asking = admin.consumer_running_info(server.address(), GROUP, mute.id());
+    let leaving = async {
+        until("the member is asked again", async || {
+            (seen.of(request::GET_CONSUMER_RUNNING_INFO).len() == 2).then_some(())
+        })
+        .await;
+        mute.connection(server.address()).await.unwrap().close();
+        Instant::now()
+    };
+    let (answer, left) = tokio::join!(asking, leaving);
+    assert!(!refusal(answer).1.is_empty());
+    assert!(left.elapsed() < Duration::from_secs(5), "{:?}", left.elapsed());
+}

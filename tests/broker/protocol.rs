@@ -579,3 +579,45 @@ async fn clients_that_do_not_read_cost_little_and_hold_up_nobody() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn answers_that_nobody_asked_for_are_dropped() {
+    let server = Server::start(&[]);
+    let mut link = Link::to(server.broker.ports.listen()).await;
+    for flag in [1, 3] {
+        let header = format!(r#"{{"code":0,"language":"JAVA","opaque":77,"flag":{flag}}}"#);
+        link.write(&json_frame(&header, b"what?")).await;
+    }
+    link.write(&request_frame(28, 2, Serialize::Json, b"")).await;
+    assert_eq!(link.answer().await.unwrap().opaque, 2);
+}
+
+#[tokio::test]
+async fn headers_of_any_client_are_read() {
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    let mut link = Link::to(server.broker.ports.listen()).await;
+    let fields = format!(
+        r#""a":"g","b":"{TOPIC}","c":"TBW102","d":"4","e":"0","f":"0","g":"1","h":"0","i":"KEYS\u0001k\u0002名\u0001字""#
+    );
+    let headers = [
+        // Languages, versions and flags of the future; numbers as text; names in any order.
+        format!(
+            r#"{{"extFields":{{{fields}}},"flag":0,"opaque":1,"version":99999,"language":"COBOL","code":310}}"#
+        ),
+        format!(
+            r#"{{"code":"310","language":null,"version":"399","opaque":"2","flag":"0","extFields":{{{fields}}}}}"#
+        ),
+        format!(
+            r#"{{"code":310,"opaque":3,"extFields":{{{fields},"m":"false","n":"broker-a","new":"?"}},"remark":"hello","serializeTypeCurrentRPC":"ROCKETMQ"}}"#
+        ),
+        format!("\t{{ \"code\" : 310 ,\n\"opaque\" : 4 , \"extFields\" : {{ {fields} }} }} "),
+    ];
+    for (opaque, header) in (1..).zip(headers) {
+        link.write(&json_frame(&header, b"x")).await;
+        let answer = link.answer().await.unwrap_or_else(|| panic!("closed by {header}"));
+        assert_eq!((answer.opaque, answer.code), (opaque, response::SUCCESS), "{answer:?}");
+    }
+    let stored = server.read_when(TOPIC, 0, 4).await;
+    assert!(stored.iter().all(|message| message.property("名") == Some("字")));
+}

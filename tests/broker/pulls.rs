@@ -214,8 +214,8 @@ async fn offsets_outside_the_queue_are_corrected() {
     assert_eq!((pulled.status, pulled.next_offset), (PullStatus::OffsetMoved, 0));
     for offset in [11, 1 << 40] {
         let pulled = server.pull(TOPIC, 0, offset, "*").await;
-        assert_eq!(pulled.status, PullStatus::OffsetMoved);
-        assert!((0..=10).contains(&pulled.next_offset), "{pulled:?}");
+        // To the end: at the begin it would read everything again.
+        assert_eq!((pulled.status, pulled.next_offset), (PullStatus::OffsetMoved, 10));
         assert_eq!((pulled.min_offset, pulled.max_offset), (0, 10));
     }
 
@@ -237,6 +237,12 @@ async fn offsets_outside_the_queue_are_corrected() {
         assert!(pulled.next_offset >= min, "{pulled:?}");
         let pulled = server.pull(TOPIC, 0, pulled.next_offset, "*").await;
         assert_eq!(pulled.status, PullStatus::Found);
+    }
+    let admin = server.client.admin();
+    let oldest = admin.earliest_store_time(server.address(), TOPIC, 0).await.unwrap();
+    for time in [0, oldest] {
+        let found = admin.search_offset(server.address(), TOPIC, 0, time).await.unwrap();
+        assert!(found >= min, "{found} is before the first message, {min}");
     }
     let receipt = server.send(0, &Message::new(TOPIC, "next")).await;
     assert_eq!(receipt.queue_offset, 210);
@@ -457,4 +463,116 @@ async fn pulls_that_can_not_be_served_say_why() {
     server.set_topic(TOPIC, 2, 2, 2).await;
     let unreadable = consumer.pull(address, &pull(TOPIC, 0)).await;
     assert_eq!(refusal(unreadable).0, response::NO_PERMISSION);
+}
+
+#[tokio::test]
+async fn after_a_kill_no_consumer_is_sent_back() {
+    const BATCHES: i64 = 200;
+    let mut server = Server::start(&[("mappedFileSizeCommitLog", "33554432")]);
+    server.topic(TOPIC, 4).await;
+    for round in 1..=2 {
+        let batch: Vec<Message> = (0..100).map(|_| Message::new(TOPIC, vec![0; 50])).collect();
+        let producer = crate::support::producer(&server.client);
+        for number in 0..BATCHES as i32 {
+            producer.send_batch(&server.queue(number % 4), &batch).await.unwrap();
+        }
+        let end = round * BATCHES * 100 / 4;
+        for queue in 0..4 {
+            until("all are dispatched", async || {
+                (server.max_offset(TOPIC, queue).await == end).then_some(())
+            })
+            .await;
+        }
+        server.kill().await;
+        server.restart();
+        for queue in 0..4 {
+            let pulled = server.pull(TOPIC, queue, end - 1, "*").await;
+            assert_eq!(pulled.status, PullStatus::Found, "{pulled:?}");
+            let pulled = server.pull(TOPIC, queue, end, "*").await;
+            assert_eq!((pulled.status, pulled.next_offset), (PullStatus::NoNewMessage, end));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_comes_just_when_its_pull_is_held_is_not_missed() {
+    const ROUNDS: i64 = 400;
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    let (puller, sender) = (client(), client());
+    let producer = crate::support::producer(&sender);
+    let mut slowest = Duration::ZERO;
+    for offset in 0..ROUNDS {
+        let pull = held(&puller, server.address(), 0, offset, PATIENCE, "*");
+        for _ in 0..fastrand::u32(0..4) {
+            tokio::task::yield_now().await;
+        }
+        producer.send_to(&server.queue(0), &Message::new(TOPIC, "x")).await.unwrap();
+        let sent = Instant::now();
+        let (pulled, at) = pull.await.unwrap();
+        assert_eq!(pulled.unwrap().messages[0].queue_offset, offset);
+        slowest = slowest.max(at.saturating_duration_since(sent));
+    }
+    assert!(slowest < Duration::from_secs(1), "a pull waited {slowest:?} behind its message");
+}
+
+#[tokio::test]
+async fn pulls_of_a_topic_that_goes_away_end_and_begin_anew() {
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    server.send_numbered(TOPIC, 0..3).await;
+    server.read_when(TOPIC, 0, 3).await;
+    let pull = held(&server.client, server.address(), 0, 3, Duration::from_secs(2), "*");
+    holds(&server, 1).await;
+    server.client.admin().delete_topic(server.address(), TOPIC).await.unwrap();
+    // Answered somehow, and not too late.
+    let (ended, _) = pull.await.unwrap();
+    if let Err(error) = ended {
+        assert!(error.code().is_some(), "{error}");
+    }
+    holds(&server, 0).await;
+    let (code, _) = refusal(server.try_pull(TOPIC, 0, 3, "*").await);
+    assert_eq!(code, response::TOPIC_NOT_EXIST);
+    server.topic(TOPIC, 1).await;
+    let pull = held(&server.client, server.address(), 0, 0, PATIENCE, "*");
+    holds(&server, 1).await;
+    server.send(0, &Message::new(TOPIC, "anew")).await;
+    let pulled = pull.await.unwrap().0.unwrap();
+    assert_eq!(bodies(&pulled.messages), ["anew"]);
+    assert_eq!(pulled.next_offset, 1);
+}
+
+#[tokio::test]
+async fn times_to_be_held_out_of_range_are_borne() {
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    let mut pull = vec![
+        ("consumerGroup", GROUP),
+        ("topic", TOPIC),
+        ("queueId", "0"),
+        ("queueOffset", "0"),
+        ("maxMsgNums", "32"),
+        ("sysFlag", "6"),
+        ("commitOffset", "0"),
+        ("subscription", "*"),
+        ("subVersion", "0"),
+    ];
+    for time in ["0", "-1", "-9223372036854775808"] {
+        pull.push(("suspendTimeoutMillis", time));
+        let began = Instant::now();
+        let link = server.client.connection(server.address()).await.unwrap();
+        let reply = link.call(request::PULL_MESSAGE, &pull[..], &[]).await.unwrap();
+        assert_eq!(reply.code, response::PULL_NOT_FOUND, "{time}");
+        assert!(began.elapsed() < Duration::from_secs(6), "{time}: {:?}", began.elapsed());
+        pull.pop();
+    }
+    pull.push(("suspendTimeoutMillis", "9223372036854775807"));
+    let other = client();
+    let link = other.connection(server.address()).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        link.call_within(request::PULL_MESSAGE, &pull[..], &[], PATIENCE).await
+    });
+    holds(&server, 1).await;
+    server.send(0, &Message::new(TOPIC, "x")).await;
+    assert_eq!(waiting.await.unwrap().unwrap().code, response::SUCCESS);
 }

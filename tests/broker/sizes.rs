@@ -1,11 +1,14 @@
 //! Sizes: what is too big is refused with the limit in the answer and leaves no trace; what was
 //! accepted never fails later for its size.
 
-use broker_client::{ClientError, Message, Reply};
+use broker_client::{Client, ClientError, Message, Reply};
 use broker_protocol::code::{request, response};
+use broker_protocol::frame::Serialize;
 use broker_protocol::request::send::SendMessage;
 
-use crate::support::{SHORT_LEVELS, Server, bodies, member, producer, refusal, send_header, until};
+use crate::support::{
+    SHORT_LEVELS, Server, bodies, member, options, producer, refusal, send_header, until,
+};
 
 const TOPIC: &str = "Sized";
 const GROUP: &str = "sized_group";
@@ -326,4 +329,26 @@ async fn what_fits_into_no_file_is_refused_and_nothing_is_held_up() {
     let stored = server.read_when(TOPIC, 0, 8).await;
     assert!(stored.iter().all(|message| message.body_is_intact));
     assert_eq!(stored[7].body, "after");
+}
+
+#[tokio::test]
+async fn a_batch_of_very_many_messages_is_answered_with_all_their_ids() {
+    const MESSAGES: usize = 5_000;
+    let server = Server::start(&[]);
+    server.topic(TOPIC, 1).await;
+    let mut first = 0;
+    for serialize in [Serialize::Json, Serialize::Binary] {
+        let mut options = options();
+        options.connection.serialize = serialize;
+        let client = Client::new(options);
+        let messages: Vec<Message> = (0..MESSAGES).map(|_| Message::new(TOPIC, "x")).collect();
+        let receipt = producer(&client).send_batch(&server.queue(0), &messages).await.unwrap();
+        assert_eq!(receipt.queue_offset, first);
+        assert_eq!(receipt.offset_ids.len(), MESSAGES);
+        first += MESSAGES as i64;
+    }
+    until("all are dispatched", async || {
+        (server.max_offset(TOPIC, 0).await == first).then_some(())
+    })
+    .await;
 }

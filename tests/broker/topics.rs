@@ -412,6 +412,11 @@ async fn queue_numbers_out_of_range_are_refused() {
         let made = server.call(request::UPDATE_AND_CREATE_TOPIC, &wanted, &[]).await;
         assert!(!refusal(made).1.is_empty(), "{read} {write}");
     }
+    for perm in [-1, 8, 255, i32::MAX] {
+        let wanted = CreateTopic { perm, ..create("Odd") };
+        let made = server.call(request::UPDATE_AND_CREATE_TOPIC, &wanted, &[]).await;
+        assert!(refusal(made).1.contains("perm"), "{perm}");
+    }
     server.topic("Even", 4).await;
     for queue in [4, 5, i32::MAX] {
         let (code, remark) = refusal(server.try_send(queue, &Message::new("Even", "x")).await);
