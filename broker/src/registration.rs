@@ -9,7 +9,7 @@ mod link;
 mod table;
 mod told;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +165,7 @@ impl Registration {
 /// Keeps one task for each address that the configured names stand for.
 async fn resolve(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let mut resolved: HashMap<String, Vec<SocketAddr>> = HashMap::new();
+    let mut unresolved: HashSet<String> = HashSet::new();
     let mut tasks: HashMap<SocketAddr, JoinHandle<()>> = HashMap::new();
     let mut nudges = shared.nudges.subscribe();
     while !*stopped.borrow() {
@@ -173,11 +174,16 @@ async fn resolve(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
         let mut all_known = true;
         for name in names {
             match lookup(&name).await {
-                Ok(addresses) => drop(resolved.insert(name, addresses)),
+                Ok(addresses) => {
+                    unresolved.remove(&name);
+                    resolved.insert(name, addresses);
+                }
                 Err(error) => {
                     all_known = false;
-                    // Addresses known from before stay in use.
-                    tracing::warn!(name, error, "the name server's name can't be resolved");
+                    // Addresses known from before stay in use. Told once for each outage.
+                    if unresolved.insert(name.clone()) {
+                        tracing::warn!(name, error, "the name server's name can't be resolved");
+                    }
                 }
             }
         }

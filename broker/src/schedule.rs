@@ -74,6 +74,8 @@ struct Level {
     queue: Arc<Queue>,
     /// Next index to deliver.
     next: AtomicI64,
+    /// The store takes nothing; told once, not with every try.
+    held_up: AtomicBool,
 }
 
 /// Where one level stands.
@@ -109,6 +111,7 @@ impl Schedule {
                 delay_ms,
                 queue: store.queue(SCHEDULE_TOPIC, number - 1),
                 next: AtomicI64::new(stored.offset_table.get(&number).copied().unwrap_or(0)),
+                held_up: AtomicBool::new(false),
             })
             .collect();
         let shared = Shared {

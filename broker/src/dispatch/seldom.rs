@@ -191,7 +191,8 @@ fn on_pool(code: i32) -> Option<fn(&Rooms, &mut OwnedFrame) -> Handled> {
             |rooms, request| group::update(&rooms.groups, now_ms(), &request.frame())
         }
         code::DELETE_SUBSCRIPTIONGROUP => |rooms, request| {
-            group::delete(&rooms.groups, &rooms.offsets, now_ms(), &request.frame())
+            let (groups, offsets) = (&rooms.groups, &rooms.offsets);
+            group::delete(groups, offsets, &rooms.topics, now_ms(), &request.frame())
         },
         code::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => |rooms, _| group::all(&rooms.groups),
         _ => return for_operators(code),
@@ -298,7 +299,7 @@ fn send_back(rooms: &Rooms, request: &Frame<'_>, later: Later) {
         now: now_ms(),
     };
     let appended = match send_back.serve(request) {
-        Ok(GivenBack::Stored { appended, .. }) => appended,
+        Ok(GivenBack::Stored(appended)) => appended,
         Ok(GivenBack::Dropped) => return later.ok(&NoHeader),
         Err(refusal) => return later.error(refusal.code, &refusal.remark),
     };

@@ -9,6 +9,7 @@ use super::refusal::{json_answer, read_body};
 use crate::groups::Groups;
 use crate::net::Answer;
 use crate::offsets::ConsumerOffsets;
+use crate::topics::Topics;
 
 /// 200: makes a group or changes its settings.
 pub fn update(groups: &Groups, now: i64, request: &Frame<'_>) -> Result<Answer, Refusal> {
@@ -23,11 +24,15 @@ pub fn update(groups: &Groups, now: i64, request: &Frame<'_>) -> Result<Answer, 
 pub fn delete(
     groups: &Groups,
     offsets: &ConsumerOffsets,
+    topics: &Topics,
     now: i64,
     request: &Frame<'_>,
 ) -> Result<Answer, Refusal> {
     let header: DeleteSubscriptionGroup<'_> = request.ext.decode()?;
     groups.delete(&header.group_name, now).map_err(Refusal::error)?;
+    for topic in topics.all() {
+        topic.counters.remove_reader(&header.group_name);
+    }
     if header.remove_offset {
         offsets.remove_group(&header.group_name);
         offsets.persist().map_err(Refusal::error)?;

@@ -2,6 +2,7 @@
 //! when it came often enough.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use broker_protocol::code::response;
 use broker_protocol::frame::Frame;
@@ -66,15 +67,8 @@ pub struct SendBack<'b> {
 /// What became of the message.
 #[derive(Debug)]
 pub enum GivenBack {
-    /// It was stored anew.
-    Stored {
-        /// The new record.
-        appended: Appended,
-        /// Topic that the consumer had it from.
-        topic: String,
-        /// Whether it went to the dead letters.
-        dead: bool,
-    },
+    /// It was stored anew, in this record.
+    Stored(Appended),
     /// The group has no retry queues: nothing was stored.
     Dropped,
 }
@@ -89,12 +83,12 @@ impl SendBack<'_> {
         let not_there =
             |remark: String| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark);
         let auto_create = self.config.auto_create_subscription_group;
-        let group = self
+        let group_handle = self
             .groups
             .find_or_create(&header.group, auto_create, self.now)
             .map_err(|error| not_there(error.to_string()))?
             .ok_or_else(|| not_there(format!("subscription group not exist, {}", header.group)))?;
-        let group = group.config();
+        let group = group_handle.config();
         if !perm::is_writable(self.config.broker_permission) {
             let remark =
                 format!("the broker[{}] sending message is forbidden", self.config.broker_ip1);
@@ -127,8 +121,14 @@ impl SendBack<'_> {
         } else {
             self.store_retry(&message, &retry, header.delay_level)?
         };
-        let topic = origin_topic(&message).to_owned();
-        Ok(GivenBack::Stored { appended, topic, dead })
+        self.count(origin_topic(&message), group_handle.name());
+        Ok(GivenBack::Stored(appended))
+    }
+
+    fn count(&self, topic: &str, group: &Arc<str>) {
+        // A topic that was deleted meanwhile counts nothing any more.
+        let Some(topic) = self.topics.find(topic) else { return };
+        topic.counters.reader(group).send_backs.add(1);
     }
 
     /// The copy for the dead letters is there at once: it keeps no delay.

@@ -84,9 +84,16 @@ impl Shared {
             return Outcome::Settled;
         };
         match self.put_into_own_topic(&bytes) {
-            Ok(()) => Outcome::Settled,
+            Ok(()) => {
+                if level.held_up.swap(false, Ordering::Relaxed) {
+                    tracing::info!(level = level.number, "delayed messages are delivered again");
+                }
+                Outcome::Settled
+            }
             Err(Undelivered::ForNow(error)) => {
-                tracing::warn!(level = level.number, %error, "a delayed message has to wait");
+                if !level.held_up.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(level = level.number, %error, "delayed messages have to wait");
+                }
                 Outcome::Later
             }
             Err(Undelivered::ForEver(error)) => {
