@@ -90,7 +90,9 @@ pub struct LevelStatus {
 }
 
 impl Schedule {
-    /// Reads the progress from its file. Nothing is delivered before [`Schedule::start`].
+    /// Reads the progress from its file and corrects what lies outside a level's queue: the store
+    /// is open, so its queues are complete, and nobody is served yet. Later it would skip what was
+    /// sent meanwhile. Nothing is delivered before [`Schedule::start`].
     ///
     /// # Errors
     /// When neither the file nor its backup can be read: without progress every message that the
@@ -128,6 +130,7 @@ impl Schedule {
             stopping: Mutex::new(false),
             stop: Condvar::new(),
         };
+        shared.levels.iter().for_each(|level| shared.keep_within_queue(level));
         Ok(Schedule { shared: Arc::new(shared), thread: Mutex::new(None) })
     }
 
@@ -190,7 +193,6 @@ impl Schedule {
 
 impl Shared {
     fn run(&self) {
-        self.await_dispatch();
         let mut saved_at = Instant::now();
         loop {
             let wait = self.step(self.clock.now_ms());
@@ -207,16 +209,6 @@ impl Shared {
             if *stopping {
                 return;
             }
-        }
-    }
-
-    /// After a crash the queues are behind the log for a moment. Progress that is judged by their
-    /// end before they have caught up would be set back, and messages delivered twice.
-    fn await_dispatch(&self) {
-        let end = self.store.max_offset();
-        let mut stopping = self.stopping.lock();
-        while !*stopping && self.store.dispatched() < end {
-            self.stop.wait_for(&mut stopping, LOOK_INTERVAL);
         }
     }
 

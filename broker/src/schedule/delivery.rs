@@ -58,7 +58,7 @@ impl Shared {
 
     /// Progress outside the queue (a stale file, a queue whose old part was deleted) would stop the
     /// level for ever.
-    fn keep_within_queue(&self, level: &Level) {
+    pub(super) fn keep_within_queue(&self, level: &Level) {
         let next = level.next.load(Ordering::Relaxed);
         let (min, max) = (level.queue.min_offset(), level.queue.max_offset());
         let within = next.clamp(min, max.max(min));

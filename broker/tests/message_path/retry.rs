@@ -94,13 +94,21 @@ fn a_plain_send_to_the_retry_topic_obeys_the_limit_too() {
 }
 
 #[test]
-fn a_place_without_a_message_and_an_unknown_group_are_clear_errors() {
+fn a_place_without_a_message_is_a_clear_error() {
     let server = Server::start();
     let mut client = server.connect();
     client.store("orders", 0, b"body", "");
-    assert_eq!(give_back(&mut client, 0, 1), response::SUBSCRIPTION_GROUP_NOT_EXIST);
     join(&mut client, "g");
     assert_eq!(give_back(&mut client, 7, 1), response::SYSTEM_ERROR);
     assert_eq!(give_back(&mut client, i64::MAX, 1), response::SYSTEM_ERROR);
     assert_eq!(give_back(&mut client, 0, 1), response::SUCCESS);
+}
+
+#[test]
+fn an_unknown_group_is_refused_where_groups_are_not_made_by_use() {
+    let server = Server::with(|settings| settings.broker.auto_create_subscription_group = false);
+    let mut client = server.connect();
+    client.store("orders", 0, b"body", "");
+    assert_eq!(give_back(&mut client, 0, 1), response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    assert!(server.broker().rooms().groups.find("g").is_none());
 }
