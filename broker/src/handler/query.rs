@@ -31,7 +31,7 @@ pub fn by_key(store: &Store, request: &Frame<'_>) -> Result<Answer, Refusal> {
     let (begin, end) = (header.begin_timestamp, header.end_timestamp);
     let mut found = store.query_index(&header.topic, &header.key, wanted, begin, end);
     // The newest were looked for; they are shown in the order they came.
-    found.messages.sort_by_key(|message| place_of(message));
+    found.messages.sort_by_key(place_of);
     let answer = if found.messages.is_empty() {
         let remark = "can not find message, maybe time range not correct";
         Answer::error(response::QUERY_NOT_FOUND, remark)
