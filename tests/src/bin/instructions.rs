@@ -102,7 +102,7 @@ fn count(load: &Load, folder: &Path, profile: &Path) -> Result<u64> {
     let lines = [
         ("brokerIP1", "127.0.0.1".to_owned()),
         ("listenPort", ports.listen().to_string()),
-        ("httpPort", ports.http().to_string()),
+        ("httpListenPort", ports.http().to_string()),
         ("storePathRootDir", store.display().to_string()),
         ("mappedFileSizeCommitLog", (256 << 20).to_string()),
     ];
