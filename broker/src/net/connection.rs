@@ -113,6 +113,8 @@ impl Drop for Kept {
 
 impl<R: Role> Connection<R> {
     /// One turn: everything that can be done now. `Ready` when the connection is over.
+    // Never inlined: what a turn executes is counted by this name.
+    #[inline(never)]
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.registered {
             self.left.peer.register(cx.waker());
