@@ -131,7 +131,8 @@ impl Settings {
                 .filter_map(|(name, value)| {
                     Some((name.into_string().ok()?, value.into_string().ok()?))
                 })
-                .filter(|(name, _)| name != "TANDEM_LOG_FORMAT")
+                // Read by the logs and by the tests; neither is a setting.
+                .filter(|(name, _)| !matches!(&**name, "TANDEM_LOG_FORMAT" | "TANDEM_CACHE"))
                 .collect(),
         }
     }

@@ -24,6 +24,12 @@ async fn use_it(address: &str) {
         let message = Message::new(TOPIC, format!("message {number}"));
         producer.send_to(&Destination::new(address, 0), &message).await.unwrap();
     }
+    // Queues follow the log a moment later, and a pull takes what is there.
+    crate::support::until("all messages in the queue", async || {
+        let end = client.admin().max_offset(address, TOPIC, 0).await.unwrap();
+        (end == 10).then_some(())
+    })
+    .await;
     let options = ConsumerOptions::pushed(GROUP).subscribe(TOPIC, "*");
     let consumer = Consumer::new(&client, options);
     consumer.heartbeat(address).await.unwrap();

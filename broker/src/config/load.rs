@@ -169,6 +169,8 @@ fn load_environment(
             if table.find("namesrvAddr").is_some() {
                 set_key(table, "namesrvAddr", value, origin)?;
             }
+        } else if is_service_link(name, value) {
+            continue;
         } else if let Some(key) = name.strip_prefix("TANDEM_") {
             let plain = |key: &str| key.replace('_', "").to_ascii_lowercase();
             let known = table
@@ -180,6 +182,15 @@ fn load_environment(
         }
     }
     Ok(())
+}
+
+/// What Kubernetes puts into every container for a Service whose name begins with `tandem`; nobody meant a setting.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let of_port = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| name.contains(protocol));
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || (name.contains("_PORT_") && of_port)
+        || (name.ends_with("_PORT") && value.contains("://"))
 }
 
 /// The home folder that RocketMQ's default paths start from.
@@ -255,6 +266,22 @@ mod tests {
         let flags = Flags { file: Some("/nowhere/x.conf".into()), ..Flags::default() };
         let error = load(table(), &Source { flags, environment: Vec::new() }).unwrap_err();
         assert!(error.to_string().contains("/nowhere/x.conf"), "{error}");
+    }
+
+    #[test]
+    fn variables_that_kubernetes_makes_for_services_are_no_settings() {
+        let environment = [
+            ("TANDEM_NAMESERVER_SERVICE_HOST", "10.0.0.1"),
+            ("TANDEM_NAMESERVER_SERVICE_PORT", "9876"),
+            ("TANDEM_NAMESERVER_SERVICE_PORT_CLIENTS", "9876"),
+            ("TANDEM_NAMESERVER_PORT", "tcp://10.0.0.1:9876"),
+            ("TANDEM_NAMESERVER_PORT_9876_TCP_ADDR", "10.0.0.1"),
+            ("TANDEM_LISTEN_PORT", "2000"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+        let config = load(table(), &Source { flags: Flags::default(), environment }).unwrap();
+        assert_eq!(config.table.find("listenPort").unwrap().text(), "2000");
     }
 
     #[test]
