@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use broker_protocol::name;
-use broker_protocol::record::RecordView;
-use broker_store::{Queue, Store};
+use broker_store::Store;
 
 use crate::clients::Clients;
 use crate::config::BrokerConfig;
 use crate::groups::Groups;
+use crate::handler::topic::store_time_at;
 use crate::metrics::{Figures, GroupFigures, TopicFigures};
 use crate::offsets::ConsumerOffsets;
 use crate::topics::{Topic, Topics};
@@ -112,17 +112,11 @@ fn behind(topic: &Topic, store: &Store, committed: &BTreeMap<i32, i64>) -> Behin
             continue;
         }
         sum.messages += messages;
-        if let Some(stored) = store_time(store, &queue, next) {
+        if let Some(stored) = store_time_at(store, &queue, next) {
             sum.oldest_ms = Some(sum.oldest_ms.map_or(stored, |oldest| oldest.min(stored)));
         }
     }
     sum
-}
-
-fn store_time(store: &Store, queue: &Queue, offset: i64) -> Option<i64> {
-    let unit = store.queue_units(queue, offset, 1).into_iter().next()?;
-    let record = store.record_at(unit.physical_offset, unit.size)?;
-    RecordView::parse(&record).ok().map(|record| record.store_timestamp)
 }
 
 fn producers(clients: &Clients) -> Vec<(String, String, i64)> {

@@ -2,18 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a broker is in its group, RocketMQ's `brokerRole`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum BrokerRole {
-    /// A master that answers without waiting for its slaves.
-    AsyncMaster,
-    /// A master that answers when enough copies exist.
-    SyncMaster,
-    /// A copy of a master; it refuses sends.
-    Slave,
-}
-
 /// A broker's own settings. RocketMQ's keys and defaults, 4.9.3, unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]

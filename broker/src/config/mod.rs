@@ -14,7 +14,7 @@ mod properties;
 pub mod reference;
 mod yaml;
 
-pub use broker::{BrokerConfig, BrokerRole};
+pub use broker::BrokerConfig;
 pub use edit::edit;
 pub use keys::{Setting, Table, TableError};
 pub use live::{Live, RUN_TIME_KEYS};
